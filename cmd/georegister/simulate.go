@@ -18,6 +18,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator"
+	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/workload"
 )
 
@@ -127,7 +128,7 @@ func newSimulateCommand() *cobra.Command {
 	flags.BoolVar(&f.stale, "stale", false, "let reads be stale, within the protocol's bound: they wait for less with curp")
 	flags.DurationVar(&f.duration, "duration", 180*time.Second, "simulated time, at most 24h; figures leave out its first and last twelfth")
 	flags.Uint64Var(&f.seed, "seed", 1, "what everything random comes from; with --soak, the first one")
-	flags.StringVar(&f.faults, "faults", "none", fmt.Sprintf("none, all, or a list of %v", simulator.FaultKinds()))
+	flags.StringVar(&f.faults, "faults", "none", fmt.Sprintf("none, all, or a list of %v", faults.Kinds()))
 	flags.IntVar(&f.tolerance, "fault-tolerance", 0, "how many members may be lost at once, as faultTolerance of a manifest: with gus and more than 5 sites other quorums, with curp the backups (default: any minority)")
 	flags.IntVar(&f.fragments, "data-fragments", 0, "with gus: how many fragments restore a value, as dataFragments of a manifest (default: values are stored whole); --fault-tolerance is 1 then unless given. A soak without changes of members has fewer where members are too few")
 	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
@@ -328,7 +329,7 @@ func (f simulateFlags) print(w io.Writer, m simulator.Measured) error {
 }
 
 // soakRun tries many schedules, tells how far it is, and explains the first failure at length.
-func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.FaultKind) error {
+func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kind) error {
 	if f.soak < 1 {
 		return fmt.Errorf("--soak: %d schedules; give at least 1", f.soak)
 	}
@@ -380,7 +381,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 		fmt.Fprintf(out, "members that were lost and replaced: %d; views that were forgotten: %d; schedules in which a part of the keys was lost with too many members: %d\n",
 			report.Paths["curp.member-lost"], report.Paths["curp.forgotten"], report.Paths["hopeless"])
 	}
-	if slices.Contains(kinds, simulator.Change) {
+	if slices.Contains(kinds, faults.Change) {
 		fmt.Fprintf(out, "changes of members, and how many of them before the faults were over:")
 		for _, c := range report.Changes() {
 			fmt.Fprintf(out, " %s %d (%d)", c.Kind, c.All, c.Meanwhile)
@@ -391,7 +392,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 				report.Paths["change.record-lost"], report.Paths["hopeless"])
 		}
 	}
-	if slices.Contains(kinds, simulator.OldCopy) {
+	if slices.Contains(kinds, faults.OldCopy) {
 		fmt.Fprintf(out, "disks that went back to an older copy: %d of members (%d found out), %d of witnesses (%d), both on one volume: %d\n",
 			report.Paths["old-copy"], report.Paths["old-copy.found"], report.Paths["old-copy.witness"], report.Paths["old-copy.witness-found"],
 			report.Paths["old-copy.volume"])

@@ -13,6 +13,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -73,14 +75,14 @@ func findSimulated(name string, tolerance, fragments int) (simulated, error) {
 }
 
 // options say what schedules of a soak are like, but for how many members there are.
-func (s simulated) options(kinds []simulator.FaultKind) simulator.Options {
-	o := simulator.Options{Faults: kinds, RMWs: simulator.ManyRMWs, Regular: s.regular(), Losses: s.losses()}
+func (s simulated) options(kinds []faults.Kind) schedule.Options {
+	o := schedule.Options{Faults: kinds, RMWs: schedule.ManyRMWs, Regular: s.regular(), Losses: s.losses()}
 	if s.row.CheckOperation(register.RMW) != nil {
-		o.RMWs = simulator.FewRMWs
+		o.RMWs = schedule.FewRMWs
 	}
 	o.Idempotent = s.row.CheckOperation(register.Write) != nil
 	if s.partitioned != nil {
-		o.Partitioned, o.Stale = s.partitioned, simulator.SomeStale
+		o.Partitioned, o.Stale = s.partitioned, schedule.SomeStale
 	}
 	if s.fragments > 0 {
 		o.Large, o.Data, o.Keep = largeValue, s.fragments, true
@@ -148,10 +150,10 @@ const widest = 9
 
 // sizes are the numbers of members that the schedules of a soak choose from: nil for the simulator's own, or those that
 // have relaxed quorums for what is to be tolerated.
-func (s simulated) sizes(kinds []simulator.FaultKind) (sizes []int, err error) {
+func (s simulated) sizes(kinds []faults.Kind) (sizes []int, err error) {
 	switch {
 	case s.fragments > 0:
-		return s.fragmentSizes(slices.Contains(kinds, simulator.Change))
+		return s.fragmentSizes(slices.Contains(kinds, faults.Change))
 	case s.tolerance == 0:
 		return nil, nil
 	case s.partitioned != nil:
@@ -188,12 +190,13 @@ func (s simulated) fragmentSizes(change bool) (sizes []int, err error) {
 }
 
 // parseFaults reads the kinds of faults that the protocol's world has: in the schedules of a soak, or in an experiment.
-func (s simulated) parseFaults(list string, soak bool) ([]simulator.FaultKind, error) {
-	switch {
-	case s.partitioned == nil:
-		return simulator.ParseFaults(list)
-	case soak:
-		return simulator.ParseCURPFaults(list)
+func (s simulated) parseFaults(list string, soak bool) ([]faults.Kind, error) {
+	known := faults.Kinds()
+	if s.partitioned != nil {
+		known = faults.CURPKinds()
 	}
-	return simulator.ParseCURPExperimentFaults(list)
+	if s.partitioned != nil && !soak {
+		known = faults.WithStableMembers(known)
+	}
+	return faults.Parse(list, known)
 }

@@ -12,7 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/georegister/georegister/replica/simulator"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 func simulate(args ...string) (string, error) {
@@ -179,14 +180,14 @@ func TestSimulateFragments(t *testing.T) {
 
 // Schedules of a soak with fragments are those of the simulator's own searches for mistakes of them.
 func TestSimulateSoaksFragmentsAsTheSearchesDo(t *testing.T) {
-	same := slices.DeleteFunc(simulator.FaultKinds(), func(k simulator.FaultKind) bool { return k == simulator.Change })
+	same := slices.DeleteFunc(faults.Kinds(), func(k faults.Kind) bool { return k == faults.Change })
 	for _, c := range []struct {
 		tolerance, fragments int
-		kinds                []simulator.FaultKind
+		kinds                []faults.Kind
 		sizes                []int
 	}{
-		{0, 3, simulator.FaultKinds(), []int{5, 7, 9}}, {0, 3, same, []int{3, 4, 5, 7, 9}}, {1, 3, simulator.FaultKinds(), []int{5, 7, 9}},
-		{0, 1, simulator.FaultKinds(), []int{3, 4, 5, 7, 9}}, {2, 1, simulator.FaultKinds(), []int{5, 7, 9}}, {2, 3, same, []int{5, 7, 9}},
+		{0, 3, faults.Kinds(), []int{5, 7, 9}}, {0, 3, same, []int{3, 4, 5, 7, 9}}, {1, 3, faults.Kinds(), []int{5, 7, 9}},
+		{0, 1, faults.Kinds(), []int{3, 4, 5, 7, 9}}, {2, 1, faults.Kinds(), []int{5, 7, 9}}, {2, 3, same, []int{5, 7, 9}},
 	} {
 		s, err := findSimulated("gus", c.tolerance, c.fragments)
 		if err != nil {
@@ -197,7 +198,7 @@ func TestSimulateSoaksFragmentsAsTheSearchesDo(t *testing.T) {
 			t.Errorf("k = %d, f = %d: %v members, %v, want %v", c.fragments, c.tolerance, sizes, err, c.sizes)
 		}
 		o := s.options(c.kinds)
-		if o.Large != 64 || o.Losses != max(c.tolerance, 1) || !o.Keep || o.RMWs != simulator.FewRMWs {
+		if o.Large != 64 || o.Losses != max(c.tolerance, 1) || !o.Keep || o.RMWs != schedule.FewRMWs {
 			t.Errorf("k = %d, f = %d: %+v", c.fragments, c.tolerance, o)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // searchSeeds is how many random schedules the test command tries for each protocol and number of members: some more
@@ -25,7 +27,7 @@ func seedsFor(t *testing.T) int {
 func TestABDSurvives(t *testing.T) {
 	t.Parallel()
 	survivesEach(t, Search{
-		Start: Member(abd.Factory), Options: Options{Faults: sameMembers(), RMWs: FewRMWs}, First: 1, Seeds: seedsFor(t),
+		Start: Member(abd.Factory), Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.FewRMWs}, First: 1, Seeds: seedsFor(t),
 	}, []int{3, 5, 7}, abd.Paths())
 }
 
@@ -71,15 +73,15 @@ func survives(t *testing.T, s Search, paths []string) Report {
 func TestMistakesOfABDAreFound(t *testing.T) {
 	t.Parallel()
 	abdWith := func(m abd.Mistakes) Start { return Member(abd.FactoryWith(m)) }
-	all := Options{Faults: wholeDisks(), RMWs: FewRMWs}
+	all := schedule.Options{Faults: wholeDisks(), RMWs: schedule.FewRMWs}
 	// The rarer ones are looked for where they live.
-	crashes := Options{Faults: []FaultKind{Crash, Torn, Partition, Loss, Reorder}, RMWs: FewRMWs, Members: []int{3}}
-	copies := Options{Faults: []FaultKind{Duplicate, Loss, Partition, Crash}, RMWs: FewRMWs, Members: []int{3, 5}}
-	wipes := Options{Faults: []FaultKind{Wipe, Partition}, RMWs: FewRMWs, Members: []int{3, 5}}
+	crashes := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Torn, faults.Partition, faults.Loss, faults.Reorder}, RMWs: schedule.FewRMWs, Members: []int{3}}
+	copies := schedule.Options{Faults: []faults.Kind{faults.Duplicate, faults.Loss, faults.Partition, faults.Crash}, RMWs: schedule.FewRMWs, Members: []int{3, 5}}
+	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Partition}, RMWs: schedule.FewRMWs, Members: []int{3, 5}}
 	for _, c := range []struct {
 		name    string
 		start   Start
-		options Options
+		options schedule.Options
 		after   uint64
 		seeds   int
 	}{

@@ -19,7 +19,7 @@ type barrier struct {
 func (nd *node) submitAfter(op register.Operation, who asked, deadline, now protocol.Instant) {
 	w := nd.world
 	b, parts := register.NewBarrier(op, nd.place)
-	if w.env.careless.unfenced && op.Kind != register.Fence {
+	if w.env.SessionMistakes.Unfenced && op.Kind != register.Fence {
 		parts = nil
 	}
 	if len(parts) == 0 {

@@ -1,11 +1,10 @@
 package simulator
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -47,7 +46,7 @@ func kindOf(size, join, leave int) string {
 }
 
 // newcomers is how many members the faults may have join.
-func newcomers(faults []Fault) int {
+func newcomers(faults []faults.Fault) int {
 	count := 0
 	for _, f := range faults {
 		count += f.Join
@@ -106,7 +105,7 @@ func (m *manager) take(c *change, d membership.Decision) {
 		if len(d.Rest) > 0 {
 			w.Took("change.hurried")
 		}
-		if m.wrong.forgets && !w.Settled {
+		if m.wrong.Forgets && !w.Settled {
 			position := m.add(d.Next)
 			for _, member := range d.Next.Members {
 				m.callWith(w.nodes[member.ID-1], position)
@@ -137,7 +136,7 @@ func (m *manager) begin(f *fault, v view.View) {
 	if join < 0 || leave < 0 || join+leave == 0 {
 		return
 	}
-	if w.env.parted == nil {
+	if w.env.Partitioned == nil {
 		m.pace = f
 	}
 	f.hit = w.Busy > 0
@@ -146,19 +145,19 @@ func (m *manager) begin(f *fault, v view.View) {
 		c.patience = 1 + m.draw.Below(12)
 	}
 	leaving := m.leavers(f, v)[:leave]
-	w.trace.remark("a change begins: %d join, %d leave", join, leave)
+	w.trace.Remark("a change begins: %d join, %d leave", join, leave)
 	for _, nd := range leaving {
 		c.leaving = append(c.leaving, nd.config.Self)
 		switch {
 		case nd.gone:
-		case f.Alive || !w.tolerates(nd) || w.env.parted != nil && (v.Size()+join-leave < 3 || !w.expendable(nd)): // a lone member's loss is for good
+		case f.Alive || !w.tolerates(nd) || w.env.Partitioned != nil && (v.Size()+join-leave < 3 || !w.expendable(nd)): // a lone member's loss is for good
 			w.Took("change.alive")
 		default:
 			w.Took("change.dead")
 			nd.giveUp()
 		}
 	}
-	if m.wrong.sameID && leave > 0 && leaving[0].gone {
+	if m.wrong.SameID && leave > 0 && leaving[0].gone {
 		m.reuse(v, leaving[0])
 		return
 	}
@@ -174,7 +173,7 @@ func (m *manager) begin(f *fault, v view.View) {
 		nd.boot()
 	}
 	m.change = c
-	if w.env.parted != nil {
+	if w.env.Partitioned != nil {
 		m.accompany(c)
 	}
 }
@@ -189,7 +188,7 @@ func (m *manager) leavers(f *fault, v view.View) []*node {
 	}
 	rank := func(nd *node) int {
 		switch {
-		case nd.gone, nd.disk() != v.Members[v.Index(nd.config.Self)].Disk && m.world.env.parted != nil:
+		case nd.gone, nd.disk() != v.Members[v.Index(nd.config.Self)].Disk && m.world.env.Partitioned != nil:
 			return 0
 		case nd.site == f.Node:
 			return 1
@@ -215,7 +214,7 @@ func (m *manager) reuse(v view.View, nd *node) {
 // founders are the newcomers of a change, with the disks that they have named.
 func (m *manager) founders(c *change) (all []membership.Founder) {
 	for _, nd := range c.newcomers {
-		site := m.world.env.network.Sites[nd.site]
+		site := m.world.env.Network.Sites[nd.site]
 		all = append(all, membership.Founder{ID: nd.config.Self, Site: site, Address: site, Disk: m.disks[nd.config.Self]})
 	}
 	return all
@@ -227,7 +226,7 @@ func (m *manager) propose(c *change, joint view.View) bool {
 		nd.lost = joint.Members[joint.Index(nd.config.Self)].Disk != nd.disk()
 	}
 	if !m.world.bearable(joint, nil) {
-		if m.world.env.parted != nil && len(c.newcomers) == 0 {
+		if m.world.env.Partitioned != nil && len(c.newcomers) == 0 {
 			m.change = nil // who is lost is replaced first, and too few would be left without the others
 		}
 		return false
@@ -244,10 +243,10 @@ func (m *manager) propose(c *change, joint view.View) bool {
 
 // fragments says how the members store large values, as whoever decides on changes has to know.
 func (m *manager) fragments() view.Fragments {
-	if m.wrong.wholeValues {
+	if m.wrong.WholeValues {
 		return view.Fragments{}
 	}
-	return view.Fragments{Data: m.world.env.data, Faults: m.world.env.losses}
+	return view.Fragments{Data: m.world.env.Data, Faults: m.world.env.Losses}
 }
 
 // end notes that the view after a change took hold.
@@ -299,7 +298,7 @@ func (w *world) bearable(v view.View, also *node) bool {
 				lost++
 			}
 		}
-		if lost > side.Faults() || w.env.losses > 0 && lost > w.env.losses {
+		if lost > side.Faults() || w.env.Losses > 0 && lost > w.env.Losses {
 			return false
 		}
 	}
@@ -328,8 +327,8 @@ func (w *world) place(nd *node, site int) {
 	nd.site = site
 	n := len(w.nodes)
 	for i, other := range w.nodes {
-		w.links[nd.index*n+i].oneWay = w.env.network.RTT[site][other.site] / 2
-		w.links[i*n+nd.index].oneWay = w.env.network.RTT[other.site][site] / 2
+		w.links[nd.index*n+i].oneWay = w.env.Network.RTT[site][other.site] / 2
+		w.links[i*n+nd.index].oneWay = w.env.Network.RTT[other.site][site] / 2
 	}
 }
 
@@ -356,21 +355,7 @@ func (nd *node) giveUp() {
 		nd.crash(0, 500)
 	}
 	nd.gone, nd.lost = true, true
-	if nd.world.env.parted != nil {
+	if nd.world.env.Partitioned != nil {
 		nd.world.loseBeside(nd, 0)
 	}
-}
-
-func membersText(v view.View) string {
-	var names []string
-	for _, m := range v.Members {
-		name := fmt.Sprint(m.ID)
-		if m.Joining {
-			name = "+" + name
-		} else if m.Leaving {
-			name = "-" + name
-		}
-		names = append(names, name)
-	}
-	return strings.Join(names, " ")
 }

@@ -15,15 +15,18 @@ import (
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // sameMembers are all faults but replacements: the schedules in which the view stays what it was.
-func sameMembers() []FaultKind { return without(FaultKinds(), Change) }
+func sameMembers() []faults.Kind { return faults.Without(faults.Kinds(), faults.Change) }
 
 // wholeDisks are the kinds without those that need members to ask each other about their disks: for mistakes that have
 // nothing to do with that.
-func wholeDisks() []FaultKind { return without(sameMembers(), OldCopy, Rot) }
+func wholeDisks() []faults.Kind { return faults.Without(sameMembers(), faults.OldCopy, faults.Rot) }
 
 // changePathsFor are the paths of changes that as many schedules as seedsFor says take: clusters of one are rare.
 func changePathsFor(t *testing.T) []string {
@@ -36,37 +39,37 @@ func changePathsFor(t *testing.T) []string {
 func TestABDSurvivesChanges(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
-		Start: Member(abd.Factory), Options: Options{Faults: FaultKinds(), RMWs: FewRMWs}, First: 1, Seeds: seedsFor(t),
+		Start: Member(abd.Factory), Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.FewRMWs}, First: 1, Seeds: seedsFor(t),
 	}, changePathsFor(t))
 }
 
 func TestGryffSurvivesChanges(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
-		Start: Member(gryff.Factory), Options: Options{Faults: FaultKinds(), RMWs: ManyRMWs}, First: 1, Seeds: seedsFor(t),
+		Start: Member(gryff.Factory), Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs}, First: 1, Seeds: seedsFor(t),
 	}, changePathsFor(t))
 }
 
 func TestMistakesOfChangesAreFound(t *testing.T) {
 	t.Parallel()
-	changes := []FaultKind{Change, Partition}
-	wipes := []FaultKind{Change, Partition, Wipe, Wipe}
+	changes := []faults.Kind{faults.Change, faults.Partition}
+	wipes := []faults.Kind{faults.Change, faults.Partition, faults.Wipe, faults.Wipe}
 	type mistakes struct {
 		abd     abd.Mistakes
 		gryff   gryff.Mistakes
 		member  member.Mistakes
-		manager managerMistakes
+		manager schedule.ManagerMistakes
 	}
 	for _, c := range []struct {
 		name       string
 		wrong      mistakes
-		faults     []FaultKind
+		faults     []faults.Kind
 		abd, gryff int // seeds; 0: it is no mistake there
 	}{
 		{"a lost disk votes", mistakes{member: member.Mistakes{VoteAtOnce: true}}, wipes, 500, 500},
-		{"a successor has the ID of a lost member", mistakes{manager: managerMistakes{sameID: true}}, changes, 500, 500},
-		{"a change is finished early", mistakes{manager: managerMistakes{uncovered: true}}, changes, 500, 500},
-		{"a view is told before it is recorded", mistakes{manager: managerMistakes{forgets: true}}, changes, 500, 500},
+		{"a successor has the ID of a lost member", mistakes{manager: schedule.ManagerMistakes{SameID: true}}, changes, 500, 500},
+		{"a change is finished early", mistakes{manager: schedule.ManagerMistakes{Uncovered: true}}, changes, 500, 500},
+		{"a view is told before it is recorded", mistakes{manager: schedule.ManagerMistakes{Forgets: true}}, changes, 500, 500},
 		{"votes count on one side", mistakes{member: member.Mistakes{CountOneSide: true}}, changes, 500, 500},
 		{"the state of one is enough", mistakes{member: member.Mistakes{FetchFromOne: true}}, changes, 2000, 2000},
 		{"what is fetched replaces what is newer", mistakes{abd: abd.Mistakes{AdoptBlindly: true}, gryff: gryff.Mistakes{AdoptBlindly: true}}, changes, 2000, 2000},
@@ -75,7 +78,7 @@ func TestMistakesOfChangesAreFound(t *testing.T) {
 		{"work of earlier views is not settled", mistakes{member: member.Mistakes{SettledAtOnce: true}}, changes, 0, 1000},
 	} {
 		search := func(t *testing.T, start Start, rmws, seeds int) {
-			options := Options{Faults: c.faults, RMWs: rmws, wrong: c.wrong.manager}
+			options := schedule.Options{Faults: c.faults, RMWs: rmws, Mistakes: c.wrong.manager}
 			counts := found("")               // a member that stops is not enough
 			if c.wrong.member.SettledAtOnce { // it lives where few know of an instance
 				options.Members = []int{3}
@@ -85,28 +88,28 @@ func TestMistakesOfChangesAreFound(t *testing.T) {
 		}
 		if c.abd > 0 {
 			t.Run(c.name+", ABD", func(t *testing.T) {
-				search(t, MemberWith(abd.FactoryWith(c.wrong.abd), c.wrong.member), FewRMWs, c.abd)
+				search(t, MemberWith(abd.FactoryWith(c.wrong.abd), c.wrong.member), schedule.FewRMWs, c.abd)
 			})
 		}
 		if c.gryff > 0 {
 			t.Run(c.name+", Gryff", func(t *testing.T) {
-				search(t, MemberWith(gryff.FactoryWith(c.wrong.gryff), c.wrong.member), ManyRMWs, c.gryff)
+				search(t, MemberWith(gryff.FactoryWith(c.wrong.gryff), c.wrong.member), schedule.ManyRMWs, c.gryff)
 			})
 		}
 	}
 }
 
 // pentagon is five members as far from each other, with disks and clients that lose no time.
-func pentagon(seed uint64) (Schedule, kernel.Stream) {
+func pentagon(seed uint64) (schedule.Schedule, kernel.Stream) {
 	const ms = time.Millisecond
 	network := profile.Profile{Name: "pentagon", Sites: []string{"a", "b", "c", "d", "e"}}
 	for a := range 5 {
 		network.RTT = append(network.RTT, slices.Repeat([]time.Duration{20 * ms}, 5))
 		network.RTT[a][a] = profile.Local
 	}
-	return Schedule{Seed: seed, env: environment{
-		network: network, shards: 1, jitter: 100, disks: slices.Repeat([]window{{100 * time.Microsecond, 500 * time.Microsecond}}, 5),
-		sealed: true, shuffled: true, retry: 30 * ms, suspect: 90 * ms, clientRTT: profile.Local, patience: 2 * time.Second,
+	return schedule.Schedule{Seed: seed, Environment: schedule.Environment{
+		Network: network, Shards: 1, Jitter: 100, Disks: slices.Repeat([]schedule.Window{{Low: 100 * time.Microsecond, High: 500 * time.Microsecond}}, 5),
+		Sealed: true, Shuffled: true, Retry: 30 * ms, Suspect: 90 * ms, ClientRTT: profile.Local, Patience: 2 * time.Second,
 	}}, kernel.NewStream(seed, kernel.ForSchedule, 3)
 }
 
@@ -115,18 +118,18 @@ func pentagon(seed uint64) (Schedule, kernel.Stream) {
 // on. A write meets the newcomers; then the one that stays reads. If answers of one view counted in another, it would
 // have a majority of the view before: itself, the one that left, and the other one that stays. Random schedules come to
 // this too seldom.
-func drawStraggler(seed uint64) Schedule {
+func drawStraggler(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s, draw := pentagon(seed)
 	first, one, other := draw.Below(5), draw.Below(5), draw.Below(5)
-	s.Faults = []Fault{{
-		Kind: Change, Node: first, At: 100 * ms, For: 20 * ms, Join: 3, Leave: 3, Alive: true, Side: 1<<one | 1<<other,
+	s.Faults = []faults.Fault{{
+		Kind: faults.Change, Node: first, At: 100 * ms, For: 20 * ms, Join: 3, Leave: 3, Alive: true, Side: 1<<one | 1<<other,
 	}}
-	s.plan(3, 20*ms, register.Operation{Kind: register.Write, Value: register.Value("old")})
-	s.plan(draw.Below(5), 1800*ms, register.Operation{Kind: register.Write, Value: register.Value("new")})
+	plan(&s, 3, 20*ms, register.Operation{Kind: register.Write, Value: register.Value("old")})
+	plan(&s, draw.Below(5), 1800*ms, register.Operation{Kind: register.Write, Value: register.Value("new")})
 	for home := range 5 {
 		for i := range time.Duration(4) {
-			s.plan(home, 1900*ms+i*50*ms, register.Operation{Kind: register.Read})
+			plan(&s, home, 1900*ms+i*50*ms, register.Operation{Kind: register.Read})
 		}
 	}
 	s.Settle = 2500 * ms
@@ -136,18 +139,18 @@ func drawStraggler(seed uint64) Schedule {
 // drawTwice makes a schedule of two changes that leave one of five members. Between them something is written that one
 // member does not hear of: perhaps the one that stays, which fetched the state of another one in the first change, and
 // would do with that.
-func drawTwice(seed uint64) Schedule {
+func drawTwice(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s, draw := pentagon(seed)
 	alone := draw.Below(5)
-	s.Faults = []Fault{
-		{Kind: Change, Node: draw.Below(5), At: 100 * ms, For: 20 * ms, Leave: 2, Alive: true},
-		{Kind: Partition, Everywhere: true, At: 1000 * ms, For: 400 * ms, Side: 1 << alone},
-		{Kind: Change, Node: draw.Below(5), At: 1400 * ms, For: 20 * ms, Leave: 2, Alive: true},
+	s.Faults = []faults.Fault{
+		{Kind: faults.Change, Node: draw.Below(5), At: 100 * ms, For: 20 * ms, Leave: 2, Alive: true},
+		{Kind: faults.Partition, Everywhere: true, At: 1000 * ms, For: 400 * ms, Side: 1 << alone},
+		{Kind: faults.Change, Node: draw.Below(5), At: 1400 * ms, For: 20 * ms, Leave: 2, Alive: true},
 	}
-	s.plan((alone+1+draw.Below(4))%5, 1050*ms, register.Operation{Kind: register.Write, Value: register.Value("new")})
+	plan(&s, (alone+1+draw.Below(4))%5, 1050*ms, register.Operation{Kind: register.Write, Value: register.Value("new")})
 	for home := range 5 {
-		s.plan(home, 2000*ms, register.Operation{Kind: register.Read})
+		plan(&s, home, 2000*ms, register.Operation{Kind: register.Read})
 	}
 	s.Settle = 2500 * ms
 	return s
@@ -159,25 +162,25 @@ func TestRareMistakesOfChangesAreFound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
-		draw   func(uint64) Schedule
+		draw   func(uint64) schedule.Schedule
 		member member.Mistakes
-		wrong  managerMistakes
+		wrong  schedule.ManagerMistakes
 	}{
-		{"members of two views count each other", drawStraggler, member.Mistakes{AnyEpoch: true}, managerMistakes{anyEpoch: true}},
-		{"what another change fetched counts", drawTwice, member.Mistakes{KeepFetched: true}, managerMistakes{}},
+		{"members of two views count each other", drawStraggler, member.Mistakes{AnyEpoch: true}, schedule.ManagerMistakes{AnyEpoch: true}},
+		{"what another change fetched counts", drawTwice, member.Mistakes{KeepFetched: true}, schedule.ManagerMistakes{}},
 	} {
 		for name, inner := range map[string]member.Factory{
 			"ABD": abd.Factory, "EPaxos": epaxos.Factory, "Gryff": gryff.Factory, "Gus": gus.Factory, "RMWPaxos": rmwpaxos.Factory,
 		} { // order is irrelevant: each is a test
 			t.Run(c.name+", "+name, func(t *testing.T) {
-				wrong := func(seed uint64) Schedule {
+				wrong := func(seed uint64) schedule.Schedule {
 					s := c.draw(seed)
-					s.env.wrong = c.wrong
+					s.Environment.Mistakes = c.wrong
 					return s
 				}
 				mustNotFind(t, c.draw, Member(inner), 500)
 				// Members of two views also stop, since they take positions in one for the other's.
-				mustFind(t, wrong, MemberWith(inner, c.member), 0, 500, found(Violation))
+				mustFind(t, wrong, MemberWith(inner, c.member), 0, 500, found(check.Violation))
 			})
 		}
 	}
@@ -188,22 +191,22 @@ func TestRareMistakesOfChangesAreFound(t *testing.T) {
 // before the change, the one that stays writes, and right after that one of those that leave reads. If the change was
 // finished meanwhile, they agree on what they hold, as a majority before the change; and they hear from the one that
 // stays, which would tell them of the view, too late.
-func drawLeftBehind(seed uint64) Schedule {
+func drawLeftBehind(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	const near, far = 10 * ms, 60 * ms
 	s, draw := triangle(seed)
-	s.env.network.RTT = [][]time.Duration{{profile.Local, far, far}, {far, profile.Local, near}, {far, near, profile.Local}}
-	s.env.retry, s.env.suspect = 90*ms, 270*ms
-	s.Faults = []Fault{{Kind: Change, Node: 1, At: 100 * ms, For: 100 * ms, Rate: 500, Size: 50 * ms, Leave: 2, Alive: true}}
+	s.Environment.Network.RTT = [][]time.Duration{{profile.Local, far, far}, {far, profile.Local, near}, {far, near, profile.Local}}
+	s.Environment.Retry, s.Environment.Suspect = 90*ms, 270*ms
+	s.Faults = []faults.Fault{{Kind: faults.Change, Node: 1, At: 100 * ms, For: 100 * ms, Rate: 500, Size: 50 * ms, Leave: 2, Alive: true}}
 	for i := range 12 {
 		at := 400*ms + time.Duration(i)*80*ms + draw.Between(0, 20*ms)
-		key := mixedPrefix + strconv.Itoa(i)
+		key := schedule.MixedPrefix + strconv.Itoa(i)
 		s.Clients = append(s.Clients,
-			Plan{Home: 0, Operations: []Planned{
-				{10 * ms, register.Operation{Kind: register.Write, Key: key, Value: register.Value("old")}},
-				{at, register.Operation{Kind: register.Write, Key: key, Value: register.Value("new")}},
+			schedule.Plan{Home: 0, Operations: []schedule.Planned{
+				{At: 10 * ms, Operation: register.Operation{Kind: register.Write, Key: key, Value: register.Value("old")}},
+				{At: at, Operation: register.Operation{Kind: register.Write, Key: key, Value: register.Value("new")}},
 			}},
-			Plan{Home: 1, Operations: []Planned{{at + 20*ms, register.Operation{Kind: register.Read, Key: key}}}})
+			schedule.Plan{Home: 1, Operations: []schedule.Planned{{At: at + 20*ms, Operation: register.Operation{Kind: register.Read, Key: key}}}})
 	}
 	s.Settle = 1500 * ms
 	return s
@@ -220,44 +223,44 @@ func TestWhoIsLeftBehindReadsNothingOld(t *testing.T) {
 	}
 	t.Run("AnsweredByOneSide", func(t *testing.T) {
 		wrong := rmwpaxos.FactoryWith(rmwpaxos.Options{}, rmwpaxos.Mistakes{AnsweredByOneSide: true})
-		mustFind(t, drawLeftBehind, Member(wrong), 0, 200, found(Violation))
+		mustFind(t, drawLeftBehind, Member(wrong), 0, 200, found(check.Violation))
 	})
 }
 
 // drawCutOff makes a schedule like those of drawLeftBehind in which the one that stays is cut off from the others for
 // some time, and the manager reaches all. It learns from the manager alone that the change is finished.
-func drawCutOff(seed uint64) Schedule {
+func drawCutOff(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s := drawLeftBehind(seed)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 4)
 	s.Faults[0].For, s.Faults[0].Size = 20*ms, 20*ms
-	s.Faults = append(s.Faults, Fault{Kind: Partition, Everywhere: true, At: draw.Between(200*ms, 600*ms), For: 900 * ms, Side: 1})
+	s.Faults = append(s.Faults, faults.Fault{Kind: faults.Partition, Everywhere: true, At: draw.Between(200*ms, 600*ms), For: 900 * ms, Side: 1})
 	return s
 }
 
 // The decisions that the operator makes, with its policy, are searched: mistakes in their sequencing are found.
 func TestMistakesOfTheOperatorAreFound(t *testing.T) {
 	t.Parallel()
-	operator := func(draw func(uint64) Schedule, wrong managerMistakes) func(uint64) Schedule {
-		return func(seed uint64) Schedule {
+	operator := func(draw func(uint64) schedule.Schedule, wrong schedule.ManagerMistakes) func(uint64) schedule.Schedule {
+		return func(seed uint64) schedule.Schedule {
 			s := draw(seed)
-			s.env.operator, s.env.wrong = true, wrong
+			s.Environment.OperatorPolicy, s.Environment.Mistakes = true, wrong
 			return s
 		}
 	}
-	changes := drawn(Options{Faults: []FaultKind{Change, Partition}, RMWs: FewRMWs})
+	changes := drawn(schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, RMWs: schedule.FewRMWs})
 	for name, c := range map[string]struct {
-		draw  func(uint64) Schedule
-		wrong managerMistakes
+		draw  func(uint64) schedule.Schedule
+		wrong schedule.ManagerMistakes
 		seeds int
 	}{
-		"a change is finished before the state is where it is needed": {changes, managerMistakes{uncovered: true}, 500},
-		"who holds an earlier view counts as done with its part":      {drawLeftBehind, managerMistakes{anyView: true}, 500},
-		"a change is given up from a record that is not the latest":   {drawCutOff, managerMistakes{staleRecord: true}, 2000},
+		"a change is finished before the state is where it is needed": {changes, schedule.ManagerMistakes{Uncovered: true}, 500},
+		"who holds an earlier view counts as done with its part":      {drawLeftBehind, schedule.ManagerMistakes{AnyView: true}, 500},
+		"a change is given up from a record that is not the latest":   {drawCutOff, schedule.ManagerMistakes{StaleRecord: true}, 2000},
 	} { // order is irrelevant: each is a test
 		t.Run(name, func(t *testing.T) {
-			mustNotFind(t, operator(c.draw, managerMistakes{}), Member(abd.Factory), 100)
-			mustFind(t, operator(c.draw, c.wrong), Member(abd.Factory), 0, c.seeds, found(Violation))
+			mustNotFind(t, operator(c.draw, schedule.ManagerMistakes{}), Member(abd.Factory), 100)
+			mustFind(t, operator(c.draw, c.wrong), Member(abd.Factory), 0, c.seeds, found(check.Violation))
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/kernel"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // source gives a client its operations: the next one and the time before which it does not start, or false
@@ -83,7 +84,7 @@ func (c *client) issue() {
 		return
 	case c.past.Full():
 		c.source = &delayed{op: op, at: at, then: c.source}
-		c.fence(Aside{})
+		c.fence(schedule.Aside{})
 		return
 	}
 	if at > w.Now {
@@ -94,7 +95,7 @@ func (c *client) issue() {
 	c.working, c.since = true, w.Now
 	c.operation = op
 	w.Busy++
-	if !c.anonymous() && (op.Kind == register.RMW || op.Kind == register.Write && w.env.named) {
+	if !c.anonymous() && (op.Kind == register.RMW || op.Kind == register.Write && w.env.Named) {
 		c.rmws++
 		c.operation.ID = register.ID{
 			Session: c.session, Number: c.rmws, FirstIncomplete: c.rmws,
@@ -106,11 +107,11 @@ func (c *client) issue() {
 			c.operation.Call.MaxValueBytes = maxRMWArgument
 		}
 	}
-	if w.env.regular {
+	if w.env.Regular {
 		c.attach(&c.operation)
 	}
-	c.invocation = w.recorder.Invoke(c.name, w.env.network.Sites[c.home], c.operation)
-	w.trace.invoked(c)
+	c.invocation = w.recorder.Invoke(c.name, w.env.Network.Sites[c.home], c.operation)
+	w.trace.Invoked(c.name, c.home, c.operation)
 	c.ask(w.serving[c.home].index)
 }
 
@@ -135,14 +136,14 @@ func (c *client) ask(node int) {
 	w := c.world
 	c.attempt++
 	c.target, c.arrived = w.nodes[node], false
-	w.trace.asked(c)
+	w.trace.Happened("%s asks %d", c.name, c.target.index+1)
 	if after, ok := c.hop(c.home, node); ok {
 		attempt, target := c.attempt, c.target
 		w.After(after, func() { target.requested(c, attempt) })
 	}
-	if w.env.patience > 0 && !w.Settled {
+	if w.env.Patience > 0 && !w.Settled {
 		attempt := c.attempt
-		w.After(w.env.patience, func() { c.answered(attempt, register.Result{Status: register.Unknown, Message: "timed out"}) })
+		w.After(w.env.Patience, func() { c.answered(attempt, register.Result{Status: register.Unknown, Message: "timed out"}) })
 	}
 }
 
@@ -150,7 +151,7 @@ func (c *client) ask(node int) {
 func (c *client) hop(from, to int) (time.Duration, bool) {
 	w := c.world
 	if from == to {
-		return w.env.clientRTT / 2, true
+		return w.env.ClientRTT / 2, true
 	}
 	l := &w.links[from*len(w.nodes)+to]
 	if l.partition != nil {
@@ -161,7 +162,7 @@ func (c *client) hop(from, to int) (time.Duration, bool) {
 		l.loss.touch(w)
 		return 0, false
 	}
-	return w.env.clientRTT/2 + w.delay(l), true
+	return w.env.ClientRTT/2 + w.delay(l), true
 }
 
 // requested handles the arrival of an attempt.
@@ -233,13 +234,13 @@ func (c *client) anonymous() bool { return c.session>>56%3 == 0 }
 
 // retry asks the next node.
 func (c *client) retry() {
-	if c.world.env.careless.dropAtFailover {
+	if c.world.env.SessionMistakes.DropAtFailover {
 		c.operation.After = nil
 	}
 	next := c.target.index
 	for {
 		next = (next + 1) % len(c.world.nodes)
-		if nd := c.world.nodes[next]; nd.witness == nil && (nd.born || c.world.env.parted == nil) {
+		if nd := c.world.nodes[next]; nd.witness == nil && (nd.born || c.world.env.Partitioned == nil) {
 			break
 		}
 	}
@@ -255,7 +256,7 @@ func (c *client) finish(r register.Result) {
 		w.answered++
 	}
 	done := c.invocation.Return(r)
-	w.trace.returned(c, r)
+	w.trace.Returned(c.name, c.home, c.operation, r)
 	c.learned(r)
 	if c.finished != nil {
 		c.finished(done)

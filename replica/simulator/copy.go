@@ -10,7 +10,9 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/position"
-	"github.com/georegister/georegister/replica/simulator/kernel"
+	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/machine"
 	"github.com/georegister/georegister/witness/core"
 )
 
@@ -22,51 +24,6 @@ const (
 	positionsKey  = "mk"
 	curpCount     = "C"
 	curpPositions = "K"
-)
-
-// drawCopies adds disks that go back to what they were, and disks that are found damaged. It draws from streams of its
-// own.
-func (s *Schedule) drawCopies(seed uint64, n int, kinds []FaultKind) {
-	draw, whose := kernel.NewStream(seed, kernel.ForCopies, 0), kernel.NewStream(seed, kernel.ForCopies, 1)
-	back, rot := slices.Contains(kinds, OldCopy), slices.Contains(kinds, Rot)
-	if !back && !rot || draw.Chance(500) {
-		return
-	}
-	if p := s.env.parted; p != nil {
-		if !draw.Chance(400) {
-			return
-		}
-		s.env.doubtful = true
-		p.spares += 12                                       // whose disk is lost is replaced, and perhaps more than once
-		if times := 60 * s.env.retry / s.Settle; times > 1 { // that all have noted how far a disk is takes some of these
-			s.stretch(times)
-		}
-	}
-	for range 1 + draw.Below(2) {
-		f := Fault{
-			Kind: OldCopy,
-			Node: draw.Below(n),
-			At:   draw.Between(s.Settle/20, s.Settle/2),
-			Size: draw.Between(s.env.retry, s.Settle/4),
-			For:  draw.Between(time.Millisecond, s.env.retry*3),
-			Rate: []int{0, 500, 1000}[draw.Below(3)],
-		}
-		if rot && (!back || draw.Chance(200)) {
-			f.Kind = Rot
-		}
-		if f.Kind == OldCopy && s.env.parted != nil {
-			f.Kind = []FaultKind{OldCopy, witnessCopy, volumeCopy}[whose.Below(3)]
-		}
-		s.Faults = append(s.Faults, f)
-	}
-	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
-}
-
-// The fault OldCopy of a witness's disk, and of the volume that a member's disk shares with that of the witness beside
-// it.
-const (
-	witnessCopy FaultKind = "witness-copy"
-	volumeCopy  FaultKind = "volume-copy"
 )
 
 // putBackWitness is that fault: first the copy is made, and after some time the disk is what it was then. It counts as
@@ -101,7 +58,7 @@ func (v *volume) putBackWitness(back time.Duration) {
 		nd.crash(0, 0)
 	}
 	nd.witness.log, nd.witness.stale, nd.witness.lacks = v.log, true, v.lacks
-	w.trace.note(nd, "its disk is put back from an older copy")
+	w.trace.Note(nd.index, "its disk is put back from an older copy")
 	nd.after(back, nd.restart)
 }
 
@@ -143,10 +100,10 @@ func (x *witness) forgot(why *core.Forgotten) {
 		return
 	}
 	w.Took("old-copy.witness-found")
-	w.trace.note(x.node, "finds out that its disk is an older copy")
+	w.trace.Note(x.node.index, "finds out that its disk is an older copy")
 	x.node.crash(0, 0)
 	x.lose()
-	x.node.after(w.env.retry/4, x.node.restart)
+	x.node.after(w.env.Retry/4, x.node.restart)
 }
 
 // volume is a copy of a node's disk, as a snapshot of its volume is.
@@ -172,7 +129,7 @@ func (v *volume) shard(i int) map[string][]byte {
 func (nd *node) copyVolume() *volume {
 	v := &volume{node: nd, disks: nd.disks, boots: nd.boots, held: nd.held}
 	for _, s := range nd.shards {
-		v.shards = append(v.shards, maps.Clone(s.disk.records)) // records do not change
+		v.shards = append(v.shards, maps.Clone(s.disk.Records)) // records do not change
 	}
 	if nd.witness != nil {
 		v.log = slices.Clone(nd.witness.log)
@@ -210,7 +167,7 @@ func (f *fault) putBack(w *world, nd *node) {
 	if v == nil {
 		if nd.born && nd.acts && !nd.lost && !nd.gone {
 			f.volume = nd.copyVolume()
-			if f.Kind == volumeCopy {
+			if f.Kind == faults.VolumeCopy {
 				other := w.beside(nd)
 				if other == nil {
 					return
@@ -227,7 +184,7 @@ func (f *fault) putBack(w *world, nd *node) {
 		return
 	case v.held != none && w.manager.views[v.held].Size() == 1:
 		return // it has nobody to ask, also when others have taken its place since: docs/operations.md says so
-	case nd.down || !w.tolerates(nd) || w.env.parted != nil && !w.expendable(nd) || !v.backable(w):
+	case nd.down || !w.tolerates(nd) || w.env.Partitioned != nil && !w.expendable(nd) || !v.backable(w):
 		f.postpone(w)
 		return
 	}
@@ -240,7 +197,7 @@ func (f *fault) putBack(w *world, nd *node) {
 	f.hit = w.working(nd)
 	nd.crash(0, f.Rate)
 	for i, s := range nd.shards {
-		s.disk.records, s.disk.stale = v.shard(i), true
+		s.disk.Records, s.disk.Stale = v.shard(i), true
 	}
 	nd.used, nd.boots = nd.acted, v.boots
 	nd.lost, nd.older = lacks || starts, lacks
@@ -250,7 +207,7 @@ func (f *fault) putBack(w *world, nd *node) {
 	case starts:
 		w.Took("old-copy.starts")
 	}
-	w.trace.note(nd, "its disk is put back from an older copy")
+	w.trace.Note(nd.index, "its disk is put back from an older copy")
 	if nd.held != v.held {
 		w.Took("old-copy.view")
 		nd.enter(v.held)
@@ -267,7 +224,7 @@ func (f *fault) putBack(w *world, nd *node) {
 // another one of the same start could tell differently.
 func (w *world) noted(v *volume) (lacks, noted bool) {
 	for i, s := range v.node.running() {
-		then, now := batches(v.shard(i)), batches(s.disk.records)
+		then, now := batches(v.shard(i)), batches(s.disk.Records)
 		if then == now && v.boots == v.node.boots {
 			continue
 		}
@@ -304,14 +261,14 @@ func (nd *node) notedOf(other *node, shard int) *peerv1.Position {
 		return nil
 	}
 	own, key := peerv1.MemberRecord{Incarnation: 1}, curpPositions
-	if nd.world.env.parted == nil {
+	if nd.world.env.Partitioned == nil {
 		key = positionsKey
-		if own.UnmarshalVT(other.shards[shard].disk.records[memberKey]) != nil {
+		if own.UnmarshalVT(other.shards[shard].disk.Records[memberKey]) != nil {
 			return nil
 		}
 	}
 	var record peerv1.PositionRecord
-	if record.UnmarshalVT(nd.shards[shard].disk.records[key]) != nil {
+	if record.UnmarshalVT(nd.shards[shard].disk.Records[key]) != nil {
 		return nil
 	}
 	for _, p := range record.Positions {
@@ -332,18 +289,18 @@ func (nd *node) forgot(why *protocol.Forgotten) {
 	if nd.older {
 		w.Took("old-copy.found")
 	}
-	w.trace.note(nd, "finds out that its disk is an older copy")
+	w.trace.Note(nd.index, "finds out that its disk is an older copy")
 	nd.stop(0, 0)
 	nd.wipe()
-	nd.after(w.env.retry/4, nd.restart)
+	nd.after(w.env.Retry/4, nd.restart)
 }
 
 // trusted is the failure of a member that has voted on an older copy of its disk, where nobody saw any harm of that:
 // all others had noted what the disk lacked.
-func (w *world) trusted() (Class, string) {
+func (w *world) trusted() (check.Class, string) {
 	for _, nd := range w.nodes {
 		if nd.trusted {
-			return Believed, fmt.Sprintf("member %d voted on a disk that was put back from an older copy", nd.index+1)
+			return check.Believed, fmt.Sprintf("member %d voted on a disk that was put back from an older copy", nd.index+1)
 		}
 	}
 	return "", ""
@@ -378,11 +335,11 @@ func aside(m *peerv1.Message) bool {
 // wipe replaces the disk of a stopped node by an empty one.
 func (nd *node) wipe() {
 	for _, s := range nd.shards {
-		*s = shard{disk: newDisk()}
+		*s = shard{disk: machine.NewDisk()}
 	}
 	nd.boots = 0
 	nd.disks++
 	nd.lost, nd.rotten, nd.older, nd.acted, nd.used = true, false, false, 0, 0
-	nd.world.trace.wiped(nd)
+	nd.world.trace.Happened("%d loses its disk", nd.index+1)
 	nd.forget()
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // copied are the protocols whose members ask others about their disks.
@@ -24,11 +26,11 @@ func TestOldCopiesAreFound(t *testing.T) {
 	for _, p := range copied() {
 		t.Run(p.Name(), func(t *testing.T) {
 			t.Parallel()
-			options := optionsFor(p, []FaultKind{OldCopy, Rot, Partition, Crash}, 3, 5)
+			options := optionsFor(p, []faults.Kind{faults.OldCopy, faults.Rot, faults.Partition, faults.Crash}, 3, 5)
 			found := map[string]uint64{}
 			seeds := seedsFor(t) / 20
 			for seed := uint64(1); seed <= uint64(seeds); seed++ {
-				if f := Draw(seed, options).Run(Member(p.Factory), func(path string) { found[path]++ }).Failure; f != nil {
+				if f := Run(schedule.Draw(seed, options), Member(p.Factory), func(path string) { found[path]++ }).Failure; f != nil {
 					t.Fatalf("%v\n%s", f, Explain(Shrink(t.Context(), f)))
 				}
 			}
@@ -46,7 +48,7 @@ func TestAnOldCopyThatIsTrustedIsFound(t *testing.T) {
 	for _, p := range copied() {
 		t.Run(p.Name(), func(t *testing.T) {
 			t.Parallel()
-			options := optionsFor(p, []FaultKind{OldCopy, Partition}, 3)
+			options := optionsFor(p, []faults.Kind{faults.OldCopy, faults.Partition}, 3)
 			mustFind(t, drawn(options), MemberWith(p.Factory, member.Mistakes{TrustOldCopy: true}), 0, 2000, harm)
 		})
 	}

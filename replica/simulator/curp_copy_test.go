@@ -8,6 +8,8 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // TestOldCopiesOfCURPAreFound has the disks of masters and backups go back to what they were: they find it out, are
@@ -16,9 +18,9 @@ func TestOldCopiesOfCURPAreFound(t *testing.T) {
 	t.Parallel()
 	found := map[string]uint64{}
 	seeds := seedsFor(t) / 8
-	options := curpOptions(curp.Mistakes{}, OldCopy, Rot)
+	options := curpOptions(curp.Mistakes{}, faults.OldCopy, faults.Rot)
 	for seed := uint64(1); seed <= uint64(seeds); seed++ {
-		if f := Draw(seed, options).Run(nil, func(path string) { found[path]++ }).Failure; f != nil {
+		if f := Run(schedule.Draw(seed, options), nil, func(path string) { found[path]++ }).Failure; f != nil {
 			t.Fatalf("%v\n%s", f, Explain(Shrink(t.Context(), f)))
 		}
 	}
@@ -35,13 +37,13 @@ func TestOldCopiesOfCURPAreFound(t *testing.T) {
 // find, alone or on a volume that the witness beside them shares.
 func TestAnOldCopyThatIsTrustedIsFoundInCURP(t *testing.T) {
 	t.Parallel()
-	draw := drawn(curpOptions(curp.Mistakes{TrustOldCopy: true}, OldCopy))
-	for _, kind := range []FaultKind{OldCopy, volumeCopy} {
+	draw := drawn(curpOptions(curp.Mistakes{TrustOldCopy: true}, faults.OldCopy))
+	for _, kind := range []faults.Kind{faults.OldCopy, faults.VolumeCopy} {
 		t.Run(string(kind), func(t *testing.T) {
-			mustFind(t, func(seed uint64) Schedule {
+			mustFind(t, func(seed uint64) schedule.Schedule {
 				s := draw(seed)
 				for i := range s.Faults {
-					if slices.Contains([]FaultKind{OldCopy, witnessCopy, volumeCopy}, s.Faults[i].Kind) {
+					if slices.Contains([]faults.Kind{faults.OldCopy, faults.WitnessCopy, faults.VolumeCopy}, s.Faults[i].Kind) {
 						s.Faults[i].Kind = kind
 					}
 				}
@@ -56,18 +58,18 @@ func TestAnOldCopyThatIsTrustedIsFoundInCURP(t *testing.T) {
 // replaced, and nothing is lost.
 func TestOldCopiesOfWitnessesAreFound(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []FaultKind{witnessCopy, volumeCopy} {
+	for _, kind := range []faults.Kind{faults.WitnessCopy, faults.VolumeCopy} {
 		found := map[string]uint64{}
 		seeds := seedsFor(t) / 48
 		for seed := uint64(1); seed <= uint64(seeds); seed++ {
-			if f := drawCopyBurst(curp.Mistakes{}, kind)(seed).Run(nil, func(path string) { found[path]++ }).Failure; f != nil {
+			if f := Run(drawCopyBurst(curp.Mistakes{}, kind)(seed), nil, func(path string) { found[path]++ }).Failure; f != nil {
 				t.Fatalf("%v\n%s", f, Explain(Shrink(t.Context(), f)))
 			}
 		}
 		t.Logf("%s: %d schedules, %d disks of witnesses put back, %d found, %d of members, %d found, %d answers in doubt", kind, seeds,
 			found["old-copy.witness"], found["old-copy.witness-found"], found["old-copy"], found["old-copy.found"], found["witness.doubted"])
 		least := found["old-copy.witness"] * 3 / 4
-		if kind == volumeCopy {
+		if kind == faults.VolumeCopy {
 			least /= 4 // the others go with their members, which find out first
 		}
 		if seeds > 25 && (found["old-copy.witness-found"] < least || found["old-copy.witness"] < uint64(seeds)/10 || found["old-copy.found"] != found["old-copy"]) {
@@ -81,7 +83,7 @@ func TestOldCopiesOfWitnessesAreFound(t *testing.T) {
 func TestAnOldCopyOfAWitnessThatIsTrustedIsFound(t *testing.T) {
 	t.Parallel()
 	// Order is irrelevant: these are tests apart.
-	for kind, after := range map[FaultKind]uint64{witnessCopy: 60, volumeCopy: 760} {
+	for kind, after := range map[faults.Kind]uint64{faults.WitnessCopy: 60, faults.VolumeCopy: 760} {
 		t.Run(string(kind), func(t *testing.T) {
 			mustFind(t, drawCopyBurst(curp.Mistakes{TrustOldWitness: true}, kind), nil, after, 1000, found(""))
 		})
@@ -90,22 +92,22 @@ func TestAnOldCopyOfAWitnessThatIsTrustedIsFound(t *testing.T) {
 
 // drawCopyBurst is drawBurst with two witnesses, of which the disk of one goes back shortly before the first crash.
 // Until then each update has a key of its own, mostly, and nobody reads, so that there is much that is not synced.
-func drawCopyBurst(wrong curp.Mistakes, kind FaultKind) func(seed uint64) Schedule {
-	return func(seed uint64) Schedule {
+func drawCopyBurst(wrong curp.Mistakes, kind faults.Kind) func(seed uint64) schedule.Schedule {
+	return func(seed uint64) schedule.Schedule {
 		s := drawBurst(seed, wrong)
-		for again := uint64(1); len(s.env.network.Sites) != 5; again++ {
+		for again := uint64(1); len(s.Environment.Network.Sites) != 5; again++ {
 			s = drawBurst(seed+again<<32, wrong)
 		}
 		s.Seed = seed
-		s.env.doubtful = true
-		s.env.parted.spares += 4
-		s.env.parted.slander = 0 // the other witness has to stay
-		s.env.parted.placement.Dedicated = s.env.parted.placement.Dedicated && kind == witnessCopy
-		crash, retry := s.Faults[0].At, s.env.retry
-		s.env.parted.sync.Delay = 20 * retry
+		s.Environment.Doubtful = true
+		s.Environment.Partitioned.Spares += 4
+		s.Environment.Partitioned.Slander = 0 // the other witness has to stay
+		s.Environment.Partitioned.Placement.Dedicated = s.Environment.Partitioned.Placement.Dedicated && kind == faults.WitnessCopy
+		crash, retry := s.Faults[0].At, s.Environment.Retry
+		s.Environment.Partitioned.Sync.Delay = 20 * retry
 		for c := range s.Clients {
 			plan := &s.Clients[c]
-			plan.Operations = slices.DeleteFunc(plan.Operations, func(p Planned) bool {
+			plan.Operations = slices.DeleteFunc(plan.Operations, func(p schedule.Planned) bool {
 				return p.At < crash && p.Operation.Kind == register.Read
 			})
 			for i := range plan.Operations {
@@ -113,7 +115,7 @@ func drawCopyBurst(wrong curp.Mistakes, kind FaultKind) func(seed uint64) Schedu
 			}
 		}
 		from := 2*retry + time.Duration(seed%4)*retry/2
-		s.Faults = append(s.Faults, Fault{Kind: kind, Node: int(seed/4) % 5, At: from, Size: crash - from - retry/8, For: retry / 16})
+		s.Faults = append(s.Faults, faults.Fault{Kind: kind, Node: int(seed/4) % 5, At: from, Size: crash - from - retry/8, For: retry / 16})
 		return s
 	}
 }

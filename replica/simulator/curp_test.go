@@ -9,15 +9,18 @@ import (
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/curp/store"
 	"github.com/georegister/georegister/replica/protocol/definition"
+	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // curpOptions are schedules of CURP.
-func curpOptions(wrong curp.Mistakes, kinds ...FaultKind) Options {
+func curpOptions(wrong curp.Mistakes, kinds ...faults.Kind) schedule.Options {
 	if kinds == nil {
-		kinds = CURPFaultKinds()
+		kinds = faults.CURPKinds()
 	}
-	return Options{Faults: kinds, RMWs: ManyRMWs, Partitioned: curpWith(wrong, store.SplitMistakes{})}
+	return schedule.Options{Faults: kinds, RMWs: schedule.ManyRMWs, Partitioned: curpWith(wrong, store.SplitMistakes{})}
 }
 
 // curpWith is CURP with mistakes.
@@ -47,7 +50,7 @@ func curpPaths(t *testing.T) []string {
 func TestCURPSurvives(t *testing.T) {
 	t.Parallel()
 	options := curpOptions(curp.Mistakes{})
-	options.Stale = SomeStale
+	options.Stale = schedule.SomeStale
 	survives(t, Search{Options: options, First: 1, Seeds: seedsFor(t)}, curpPaths(t))
 }
 
@@ -57,9 +60,9 @@ func TestCURPSurvivesBursts(t *testing.T) {
 	failovers := 0
 	for seed := range uint64(seedsFor(t) / 4) {
 		s := drawBurst(seed+1, curp.Mistakes{})
-		s.env.doubtful = seed%2 == 0 // witnesses that restart have to be vouched for
-		s.drawStale(SomeStale)
-		o := s.Run(nil, func(path string) {
+		s.Environment.Doubtful = seed%2 == 0 // witnesses that restart have to be vouched for
+		s.DrawStale(schedule.SomeStale)
+		o := Run(s, nil, func(path string) {
 			if path == "curp.failover" {
 				failovers++
 			}
@@ -79,7 +82,7 @@ func TestCURPSurvivesBursts(t *testing.T) {
 
 func TestCURPSurvivesFormerMasters(t *testing.T) {
 	t.Parallel()
-	mustNotFind(t, func(seed uint64) Schedule { return drawTakenBack(seed, curp.Mistakes{}) }, nil, seedsFor(t)/4)
+	mustNotFind(t, func(seed uint64) schedule.Schedule { return drawTakenBack(seed, curp.Mistakes{}) }, nil, seedsFor(t)/4)
 }
 
 // AnyView, AnyMaster, IgnoreTerm, SettleUnserved, ExpireInReplay, BackupFirst, NoGuard, ServeAfterLoss,
@@ -91,10 +94,10 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		wrong mistakes
-		draw  func(seed uint64, wrong mistakes) Schedule // nil: any
+		draw  func(seed uint64, wrong mistakes) schedule.Schedule // nil: any
 		after uint64
 		seeds int
-		class Class // empty: what clients notice
+		class check.Class // empty: what clients notice
 	}{
 		{"QuorumOfWitnesses", mistakes{QuorumOfWitnesses: true}, drawBurst, 60, 500, ""},
 		{"QuorumOfBackups", mistakes{QuorumOfBackups: true}, nil, 80, 300, ""},
@@ -107,35 +110,35 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"KeepSuffix", mistakes{KeepSuffix: true}, nil, 180, 500, ""},
 		{"DropPending", mistakes{DropPending: true}, nil, 0, 300, ""},
 		// It recovers what is not frozen, and nobody can ask again.
-		{"AnyWitnessLife", mistakes{AnyWitnessLife: true}, nil, 0, 200, Stuck},
+		{"AnyWitnessLife", mistakes{AnyWitnessLife: true}, nil, 0, 200, check.Stuck},
 		{"SkipReplay", mistakes{SkipReplay: true}, drawBurst, 0, 200, ""},
 		{"ServeBeforeSynced", mistakes{ServeBeforeSynced: true}, nil, 80, 500, ""},
 		{"IgnoreLeases", mistakes{IgnoreLeases: true}, drawBurst, 200, 500, ""},
 		{"ForgetPromise", mistakes{ForgetPromise: true}, drawLeases, 0, 100, ""},
 		{"ReadWithoutLease", mistakes{ReadWithoutLease: true}, drawBurst, 0, 200, ""},
 		{"LocalWithoutLease", mistakes{LocalWithoutLease: true}, drawBurst, 610, 1000, ""},
-		{"AnyProcess", mistakes{AnyProcess: true}, drawBurst, 2360, 100, Stale},
+		{"AnyProcess", mistakes{AnyProcess: true}, drawBurst, 2360, 100, check.Stale},
 		{"DropByHash", mistakes{DropByHash: true}, drawBurst, 0, 500, ""},
 		{"NewID", mistakes{NewID: true}, nil, 0, 100, ""},
 		{"AnswerBeforePersist", mistakes{AnswerBeforePersist: true}, nil, 90, 500, ""},
 		{"SyncBeforePersist", mistakes{SyncBeforePersist: true}, drawBurst, 1000, 1000, ""},
 		{"GCBeforeSync", mistakes{GCBeforeSync: true}, drawBurst, 0, 200, ""},
 		{"ServeUncommitted", mistakes{ServeUncommitted: true}, nil, 2700, 2000, ""},
-		{"FollowAtOnce", mistakes{FollowAtOnce: true}, drawTakenBack, 60, 500, Stuck}, // nobody has what is to be recovered
-		{"StaleUnsynced", mistakes{StaleUnsynced: true}, drawBurst, 60, 500, Stale},
-		{"StaleWithoutLease", mistakes{StaleWithoutLease: true}, drawBurst, 0, 500, Stale},
-		{"StaleSyncs", mistakes{StaleSyncs: true}, drawBurst, 690, 1000, Stale},
+		{"FollowAtOnce", mistakes{FollowAtOnce: true}, drawTakenBack, 60, 500, check.Stuck}, // nobody has what is to be recovered
+		{"StaleUnsynced", mistakes{StaleUnsynced: true}, drawBurst, 60, 500, check.Stale},
+		{"StaleWithoutLease", mistakes{StaleWithoutLease: true}, drawBurst, 0, 500, check.Stale},
+		{"StaleSyncs", mistakes{StaleSyncs: true}, drawBurst, 690, 1000, check.Stale},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			options := curpOptions(c.wrong)
-			if c.class == Stale {
+			if c.class == check.Stale {
 				options.Stale = 1000
 			}
 			draw := drawn(options)
 			if c.draw != nil {
-				draw = func(seed uint64) Schedule {
+				draw = func(seed uint64) schedule.Schedule {
 					s := c.draw(seed, c.wrong)
-					s.drawStale(options.Stale)
+					s.DrawStale(options.Stale)
 					return s
 				}
 			}
@@ -146,25 +149,25 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 
 func TestMistakesOfItsManagerAreFound(t *testing.T) {
 	t.Parallel()
-	type mistakes = governorMistakes
+	type mistakes = schedule.PartitionMistakes
 	for _, c := range []struct {
 		name  string
 		wrong mistakes
 		after uint64
 		seeds int
-		class Class
+		class check.Class
 	}{
 		// Terms fence what it told: nobody decides any more.
-		{"a view is told before it is recorded", mistakes{tellsFirst: true}, 0, 500, Stuck},
-		{"a master was no backup", mistakes{noBackup: true}, 0, 500, ""},
-		{"lives are ended early", mistakes{endsEarly: true}, 0, 500, Stuck}, // what is gone is missed, not made up
-		{"the manager alone suspects", mistakes{alone: true}, 0, 500, Broken},
-		{"what is to be recovered is forgotten", mistakes{forgets: true}, 0, 500, ""},
-		{"a recovery is done before it is", mistakes{eager: true}, 660, 2000, ""},
+		{"a view is told before it is recorded", mistakes{TellsFirst: true}, 0, 500, check.Stuck},
+		{"a master was no backup", mistakes{NoBackup: true}, 0, 500, ""},
+		{"lives are ended early", mistakes{EndsEarly: true}, 0, 500, check.Stuck}, // what is gone is missed, not made up
+		{"the manager alone suspects", mistakes{Alone: true}, 0, 500, check.Broken},
+		{"what is to be recovered is forgotten", mistakes{Forgets: true}, 0, 500, ""},
+		{"a recovery is done before it is", mistakes{Eager: true}, 660, 2000, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			options := curpOptions(curp.Mistakes{})
-			options.governor = c.wrong
+			options.PartitionMistakes = c.wrong
 			mustFind(t, drawn(options), nil, c.after, c.seeds, found(c.class))
 		})
 	}
@@ -175,7 +178,7 @@ func TestMistakesOfItsManagerAreFound(t *testing.T) {
 // then eight.
 func TestQuestionsDoNotMultiply(t *testing.T) {
 	t.Parallel()
-	if o := Draw(1204, curpOptions(curp.Mistakes{ServeUncommitted: true})).Run(nil, nil); o.Events >= eventLimit {
+	if o := Run(schedule.Draw(1204, curpOptions(curp.Mistakes{ServeUncommitted: true})), nil, nil); o.Events >= eventLimit {
 		t.Errorf("%d events: %v", o.Events, o.Failure)
 	}
 }
@@ -183,10 +186,10 @@ func TestQuestionsDoNotMultiply(t *testing.T) {
 // What leases rest on, and nothing else does: clocks that keep to their bound.
 func TestClocksBeyondTheBoundAreFound(t *testing.T) {
 	t.Parallel()
-	fast := func(seed uint64) Schedule {
+	fast := func(seed uint64) schedule.Schedule {
 		s := drawBurst(seed, curp.Mistakes{})
 		for at := range 10 {
-			slow := Fault{Kind: Skew, Node: at % 2, At: s.Settle * time.Duration(at) / 20, Drift: []int{-900_000, 2_000_000}[at%2]}
+			slow := faults.Fault{Kind: faults.Skew, Node: at % 2, At: s.Settle * time.Duration(at) / 20, Drift: []int{-900_000, 2_000_000}[at%2]}
 			s.Faults = append(s.Faults, slow)
 		}
 		return s
@@ -196,11 +199,11 @@ func TestClocksBeyondTheBoundAreFound(t *testing.T) {
 
 // suspended is a schedule in which the machine of a master is suspended for longer than its leases last. Its clock
 // counts that, or it stands still meanwhile, as the monotonic clock of most systems does.
-func suspended(standing bool) func(seed uint64) Schedule {
-	return func(seed uint64) Schedule {
+func suspended(standing bool) func(seed uint64) schedule.Schedule {
+	return func(seed uint64) schedule.Schedule {
 		s := drawBurst(seed, curp.Mistakes{})
-		s.env.standing = standing
-		s.Faults[0].Kind, s.Faults[0].Everywhere, s.Faults[0].Side = Pause, false, 0
+		s.Environment.ClockStops = standing
+		s.Faults[0].Kind, s.Faults[0].Everywhere, s.Faults[0].Side = faults.Pause, false, 0
 		return s
 	}
 }

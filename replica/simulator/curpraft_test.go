@@ -8,6 +8,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol/curpraft"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/raft"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // smallCURPRaft makes members that were cut off for a while fetch each other's state, and witnesses reject for want of
@@ -21,7 +23,7 @@ func TestCURPRaftSurvives(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
 		Start: curpraftWith(curpraft.Mistakes{}), First: 1, Seeds: seedsFor(t) / 2,
-		Options: Options{Faults: sameMembers(), RMWs: ManyRMWs, Members: []int{3, 5}},
+		Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}},
 	}, pathsFor(t, curpraft.Paths()))
 }
 
@@ -30,7 +32,7 @@ func TestCURPRaftSurvivesDuels(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
 		Start: curpraftWith(curpraft.Mistakes{}), First: 1, Seeds: seedsFor(t) / 8,
-		Options: Options{Faults: sameMembers(), RMWs: ManyRMWs, Members: []int{3, 5, 7}, Impatient: true},
+		Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{3, 5, 7}, Impatient: true},
 	}, nil)
 }
 
@@ -39,7 +41,7 @@ func TestCURPRaftSurvivesChanges(t *testing.T) {
 	paths := slices.DeleteFunc(changePathsFor(t), func(path string) bool { return strings.Contains(path, "from-one") })
 	survives(t, Search{
 		Start: curpraftWith(curpraft.Mistakes{}), First: 1, Seeds: seedsFor(t) / 4,
-		Options: Options{Faults: FaultKinds(), RMWs: ManyRMWs, Members: []int{3, 5}},
+		Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}},
 	}, pathsFor(t, append(paths, raft.ChangePaths()...)))
 }
 
@@ -49,7 +51,7 @@ func TestCURPRaftSurvivesLostLeaders(t *testing.T) {
 	replayed := 0
 	seeds := seedsFor(t) / 8
 	for seed := range uint64(seeds) {
-		o := drawLeaderLoss(seed+1).Run(curpraftWith(curpraft.Mistakes{}), func(path string) {
+		o := Run(drawLeaderLoss(seed+1), curpraftWith(curpraft.Mistakes{}), func(path string) {
 			if path == "curp.replayed" {
 				replayed++
 			}
@@ -77,13 +79,13 @@ func pathsFor(t *testing.T, paths []string) []string {
 func TestMistakesOfCURPRaftAreFound(t *testing.T) {
 	t.Parallel()
 	type mistakes = curpraft.Mistakes
-	all := Options{Faults: wholeDisks(), RMWs: ManyRMWs, Members: []int{3, 5}}
-	wipes := Options{Faults: []FaultKind{Wipe, Wipe, Partition, Loss, Crash}, RMWs: ManyRMWs, Members: []int{3}}
+	all := schedule.Options{Faults: wholeDisks(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
+	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Partition, faults.Loss, faults.Crash}, RMWs: schedule.ManyRMWs, Members: []int{3}}
 	for _, c := range []struct {
 		name    string
 		wrong   mistakes
 		member  member.Mistakes
-		options Options
+		options schedule.Options
 		after   uint64
 		seeds   int
 	}{

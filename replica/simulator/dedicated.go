@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/georegister/georegister/replica/membership"
-	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -14,54 +13,11 @@ func dedicatedPaths() []string {
 	return []string{"curp.away", "curp.succeeded", "curp.succeeded.meanwhile", "curp.returned", "curp.zones"}
 }
 
-// drawDedicated adds to a schedule of a world with dedicated witnesses what only they have: witnesses that are away for
-// so long that others take their places, and are there again then, with what they saved; and zones with more than one
-// site. It draws from a stream of its own.
-func (s *Schedule) drawDedicated(seed uint64, n int, options Options) {
-	p := s.env.parted
-	if !p.placement.Dedicated {
-		return
-	}
-	draw, retry := kernel.NewStream(seed, kernel.ForPartitions, 6), s.env.retry
-	if draw.Chance(250) {
-		for range n {
-			p.zones = append(p.zones, draw.Below(n))
-		}
-	}
-	if !slices.Contains(options.Faults, Lose) {
-		return
-	}
-	for range draw.Below(4) {
-		s.Faults = append(s.Faults, Fault{
-			Kind: Lose, Alive: true, Node: draw.Below(n), At: draw.Between(s.Settle/20, s.Settle*8/10), For: draw.Between(2*retry, 24*retry),
-		})
-		p.spares++
-	}
-	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
-}
-
-// domains are what is lost as one where sites share zones, by the members and witnesses of a view; nil where sites are
-// lost alone.
-func (p *parted) domains(v view.View, sites []string) map[view.MemberID]string {
-	if p.zones == nil {
-		return nil
-	}
-	all := map[view.MemberID]string{}
-	zone := func(site string) string { return fmt.Sprint("zone ", p.zones[slices.Index(sites, site)]) }
-	for _, m := range v.Members {
-		all[m.ID] = zone(m.Site)
-	}
-	for _, w := range v.Witnesses {
-		all[w.ID] = zone(w.Site)
-	}
-	return all
-}
-
 // leave is the fault Lose of a witness whose disk stays: it is away for some time.
 func (f *fault) leave(w *world, nd *node) {
 	f.hit = f.hit || w.Busy > 0
 	w.Took("curp.away")
-	if w.env.parted.zones != nil {
+	if w.env.Partitioned.Zones != nil {
 		w.Took("curp.zones")
 	}
 	nd.crash(0, f.Rate)
@@ -86,7 +42,7 @@ func (x *witness) returns() {
 func (m *manager) succeed(s *membership.Snapshot) bool {
 	w := m.world
 	v := &m.views[m.record]
-	if !w.env.parted.placement.Dedicated || !v.held || v.Joint() || m.change != nil {
+	if !w.env.Partitioned.Placement.Dedicated || !v.held || v.Joint() || m.change != nil {
 		return false
 	}
 	for _, entry := range v.Witnesses {
@@ -116,8 +72,8 @@ func succeeded(v view.View, entry view.Witness) bool {
 // retiring are the dedicated witnesses that are to go: those that have a successor, and those of sites that no member
 // is at, as long as there are enough without them. It survives a crash of the manager, as it follows from the view.
 func (m *manager) retiring(v view.View) (ids []view.MemberID) {
-	p := m.world.env.parted
-	if !p.placement.Dedicated || v.Joint() {
+	p := m.world.env.Partitioned
+	if !p.Placement.Dedicated || v.Joint() {
 		return nil
 	}
 	followed := func(entry view.Witness) bool {
@@ -130,7 +86,7 @@ func (m *manager) retiring(v view.View) (ids []view.MemberID) {
 	}
 	for _, entry := range v.Witnesses {
 		there := slices.ContainsFunc(v.Members, func(o view.Member) bool { return o.Site == entry.Site })
-		if !there && !followed(entry) && len(v.Witnesses)-len(ids) > max(m.placement(v).Faults, p.placement.Alone) {
+		if !there && !followed(entry) && len(v.Witnesses)-len(ids) > max(m.placement(v).Faults, p.Placement.Alone) {
 			ids = append(ids, entry.ID)
 		}
 	}
@@ -140,9 +96,9 @@ func (m *manager) retiring(v view.View) (ids []view.MemberID) {
 // crowded names a partition of which two keepers are at one site at rest, though there are sites enough with members
 // and witnesses for all of them; or it is empty.
 func (m *manager) crowded(v view.View) string {
-	p := m.world.env.parted
+	p := m.world.env.Partitioned
 	placement := m.placement(v)
-	if !placement.Dedicated || p.zones != nil || placement.Faults == 0 {
+	if !placement.Dedicated || p.Zones != nil || placement.Faults == 0 {
 		return ""
 	}
 	var sites []string

@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // apart has every world be one with dedicated witnesses.
-func apart(wrong curp.Mistakes) Options {
+func apart(wrong curp.Mistakes) schedule.Options {
 	options := curpOptions(wrong)
-	options.dedicated = true
+	options.Dedicated = true
 	return options
 }
 
@@ -28,7 +30,7 @@ func TestMistakesAreFoundWithDedicatedWitnesses(t *testing.T) {
 	} { // order is irrelevant: each is a test
 		t.Run(name, func(t *testing.T) {
 			options := apart(wrong)
-			options.Faults = []FaultKind{Crash, Torn, Partition, Loss, Lose}
+			options.Faults = []faults.Kind{faults.Crash, faults.Torn, faults.Partition, faults.Loss, faults.Lose}
 			mustFind(t, drawn(options), nil, 0, 600, nil)
 		})
 	}

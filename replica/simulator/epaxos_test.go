@@ -6,12 +6,14 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol/epaxos"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 func TestEPaxosSurvives(t *testing.T) {
 	t.Parallel()
 	survivesEach(t, Search{
-		Start: Member(epaxos.Factory), Options: Options{Faults: sameMembers(), RMWs: ManyRMWs}, First: 1, Seeds: seedsFor(t),
+		Start: Member(epaxos.Factory), Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs}, First: 1, Seeds: seedsFor(t),
 	}, []int{3, 5}, epaxos.Paths())
 }
 
@@ -20,23 +22,23 @@ func TestEPaxosSurvivesDuels(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
 		Start: Member(epaxos.Factory), First: 1, Seeds: seedsFor(t) / 4,
-		Options: Options{Faults: sameMembers(), RMWs: ManyRMWs, Impatient: true},
+		Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Impatient: true},
 	}, nil)
 }
 
 func TestEPaxosSurvivesChanges(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
-		Start: Member(epaxos.Factory), Options: Options{Faults: FaultKinds(), RMWs: ManyRMWs}, First: 1, Seeds: seedsFor(t),
+		Start: Member(epaxos.Factory), Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs}, First: 1, Seeds: seedsFor(t),
 	}, append(changePathsFor(t), epaxos.ChangePaths()...))
 }
 
 // A write that is sent through two coordinators takes effect once.
 func TestEPaxosExecutesWritesOnce(t *testing.T) {
 	t.Parallel()
-	named := func(seed uint64) Schedule { // clients give their writes IDs and repeat them
-		s := Draw(seed, Options{Faults: sameMembers(), RMWs: FewRMWs})
-		s.env.named = true
+	named := func(seed uint64) schedule.Schedule { // clients give their writes IDs and repeat them
+		s := schedule.Draw(seed, schedule.Options{Faults: sameMembers(), RMWs: schedule.FewRMWs})
+		s.Environment.Named = true
 		return s
 	}
 	mustNotFind(t, named, Member(epaxos.Factory), seedsFor(t)/10)
@@ -46,20 +48,20 @@ func TestEPaxosExecutesWritesOnce(t *testing.T) {
 func TestMistakesOfEPaxosAreFound(t *testing.T) {
 	t.Parallel()
 	type mistakes = epaxos.Mistakes
-	many := Options{Faults: wholeDisks(), RMWs: ManyRMWs}
-	few := Options{Faults: wholeDisks(), RMWs: FewRMWs}
+	many := schedule.Options{Faults: wholeDisks(), RMWs: schedule.ManyRMWs}
+	few := schedule.Options{Faults: wholeDisks(), RMWs: schedule.FewRMWs}
 	// The rarer ones are looked for where they live.
-	stops := []FaultKind{Crash, Torn, Partition, Loss, Reorder}
-	crashed := Options{Faults: stops, RMWs: ManyRMWs, Members: []int{3}}
-	duels := Options{Faults: stops, RMWs: FewRMWs, Members: []int{3}, Impatient: true}
-	five := Options{Faults: stops, RMWs: ManyRMWs, Members: []int{5}}
-	wipes := Options{Faults: []FaultKind{Wipe, Wipe, Loss, Crash}, RMWs: ManyRMWs}
-	changes := Options{Faults: []FaultKind{Change, Partition}, RMWs: ManyRMWs}
+	stops := []faults.Kind{faults.Crash, faults.Torn, faults.Partition, faults.Loss, faults.Reorder}
+	crashed := schedule.Options{Faults: stops, RMWs: schedule.ManyRMWs, Members: []int{3}}
+	duels := schedule.Options{Faults: stops, RMWs: schedule.FewRMWs, Members: []int{3}, Impatient: true}
+	five := schedule.Options{Faults: stops, RMWs: schedule.ManyRMWs, Members: []int{5}}
+	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Loss, faults.Crash}, RMWs: schedule.ManyRMWs}
+	changes := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, RMWs: schedule.ManyRMWs}
 	for _, c := range []struct {
 		name     string
 		mistakes mistakes
 		member   member.Mistakes
-		options  Options
+		options  schedule.Options
 		after    uint64
 		seeds    int
 	}{
@@ -73,7 +75,7 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 		{"CommitBeforePersist", mistakes{CommitBeforePersist: true}, member.Mistakes{}, crashed, 0, 3000},
 		{"AnswerOnCommit", mistakes{AnswerOnCommit: true}, member.Mistakes{}, many, 0, 200},
 		{"ForgetExecuted", mistakes{ForgetExecuted: true}, member.Mistakes{}, many, 0, 200},
-		{"ExecutedGoesBack", mistakes{ExecutedGoesBack: true}, member.Mistakes{}, Options{Faults: without(FaultKinds(), OldCopy, Rot), RMWs: ManyRMWs, Members: []int{3}}, 100280, 1},
+		{"ExecutedGoesBack", mistakes{ExecutedGoesBack: true}, member.Mistakes{}, schedule.Options{Faults: faults.Without(faults.Kinds(), faults.OldCopy, faults.Rot), RMWs: schedule.ManyRMWs, Members: []int{3}}, 100280, 1},
 		{"ExecutedGoesBack in duels", mistakes{ExecutedGoesBack: true}, member.Mistakes{}, duels, 1265, 500},
 		{"ForgetSessions", mistakes{ForgetSessions: true}, member.Mistakes{}, many, 0, 200},
 		{"OrderBySelf", mistakes{OrderBySelf: true}, member.Mistakes{}, many, 0, 200},
@@ -93,7 +95,7 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 }
 
 // drawInterferingDuel is drawDuel with a write that c's rmw interferes with: without it, all have the same attributes.
-func drawInterferingDuel(seed uint64) Schedule {
+func drawInterferingDuel(seed uint64) schedule.Schedule {
 	s := drawDuel(seed)
 	s.Clients[0].Operations[0].At = 155 * time.Millisecond
 	return s
@@ -102,7 +104,7 @@ func drawInterferingDuel(seed uint64) Schedule {
 func TestRareMistakesOfEPaxosAreFound(t *testing.T) {
 	t.Parallel()
 	// Order is irrelevant: each is a test.
-	for name, draw := range map[string]func(uint64) Schedule{"three": drawInterferingDuel, "five": drawDuelOfFive} {
+	for name, draw := range map[string]func(uint64) schedule.Schedule{"three": drawInterferingDuel, "five": drawDuelOfFive} {
 		t.Run("OneBallot of "+name, func(t *testing.T) {
 			mustNotFind(t, draw, Member(epaxos.Factory), 300)
 			mustDivide(t, draw, Member(epaxos.FactoryWith(epaxos.Mistakes{OneBallot: true})), Member(epaxos.Factory), 0, 2000, divided)

@@ -7,25 +7,27 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol/layered"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // drawExchanged makes a schedule in which five members are exchanged for five others, and two of these are cut off
 // while the others fetch. Nobody who stays has a fragment, so the change may not end before one of the two has
 // fetched.
-func drawExchanged(seed uint64) Schedule {
+func drawExchanged(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s, draw := pentagon(seed)
-	s.env.losses, s.env.data = 1, 3
+	s.Environment.Losses, s.Environment.Data = 1, 3
 	for i := range time.Duration(4) {
 		large := register.Value(strings.Repeat(string(rune('a'+i)), 64))
-		s.plan(draw.Below(5), (10+20*i)*ms, register.Operation{Kind: register.Write, Value: large})
+		plan(&s, draw.Below(5), (10+20*i)*ms, register.Operation{Kind: register.Write, Value: large})
 	}
-	s.Faults = []Fault{
-		{Kind: Change, Node: draw.Below(5), At: 200 * ms, For: 5 * ms, Join: 5, Leave: 5, Alive: true},
-		{Kind: Partition, Everywhere: true, At: 210 * ms, For: 900 * ms, Side: 3 << (5 + draw.Below(4)), Rate: 1000},
+	s.Faults = []faults.Fault{
+		{Kind: faults.Change, Node: draw.Below(5), At: 200 * ms, For: 5 * ms, Join: 5, Leave: 5, Alive: true},
+		{Kind: faults.Partition, Everywhere: true, At: 210 * ms, For: 900 * ms, Side: 3 << (5 + draw.Below(4)), Rate: 1000},
 	}
 	for i := range time.Duration(16) {
-		s.plan(draw.Below(5), 300*ms+i*50*ms, register.Operation{Kind: register.Read})
+		plan(&s, draw.Below(5), 300*ms+i*50*ms, register.Operation{Kind: register.Read})
 	}
 	s.Settle = 1500 * ms
 	return s
@@ -36,22 +38,22 @@ func drawExchanged(seed uint64) Schedule {
 func TestAChangeEndsWhenEnoughFragmentsAreThere(t *testing.T) {
 	t.Parallel()
 	start := fragmented(layered.Mistakes{Endless: true})
-	lossy := func(t *testing.T, wrong managerMistakes, seeds uint64) *Failure {
+	lossy := func(t *testing.T, wrong schedule.ManagerMistakes, seeds uint64) *Failure {
 		for seed := range seeds {
 			s := drawExchanged(seed + 1)
-			s.env.wrong = wrong
-			for _, one := range s.promised(t.Context(), start, 4) {
-				if f := one.Run(start, nil).Failure; f != nil {
+			s.Environment.Mistakes = wrong
+			for _, one := range promised(t.Context(), s, start, 4) {
+				if f := Run(one, start, nil).Failure; f != nil {
 					return f
 				}
 			}
 		}
 		return nil
 	}
-	if f := lossy(t, managerMistakes{}, 5); f != nil {
+	if f := lossy(t, schedule.ManagerMistakes{}, 5); f != nil {
 		t.Errorf("%v\n%s", f, Explain(f))
 	}
-	if lossy(t, managerMistakes{wholeValues: true}, 10) == nil {
+	if lossy(t, schedule.ManagerMistakes{WholeValues: true}, 10) == nil {
 		t.Error("a change that ends as if members stored values whole is not found")
 	}
 }

@@ -4,18 +4,21 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // find returns the first failure that counts among so many seeds after one, or nil. Where the first seed that shows a
 // mistake is a late one, those long before it are left out: they were searched once. If some classes only count, checks
 // end soon: to search a wrong history to its end can take hours, and another seed shows as much.
-func find(draw func(seed uint64) Schedule, start Start, after uint64, seeds int, counts func(*Failure) bool) *Failure {
+func find(draw func(seed uint64) schedule.Schedule, start Start, after uint64, seeds int, counts func(*Failure) bool) *Failure {
 	for seed := after + 1; seed <= after+uint64(seeds); seed++ {
 		s := draw(seed)
 		if counts != nil {
-			s.check = 5 * time.Second
+			s.Check = 5 * time.Second
 		}
-		if f := s.Run(start, nil).Failure; f != nil && (counts == nil || counts(f)) {
+		if f := Run(s, start, nil).Failure; f != nil && (counts == nil || counts(f)) {
 			return f
 		}
 	}
@@ -23,7 +26,7 @@ func find(draw func(seed uint64) Schedule, start Start, after uint64, seeds int,
 }
 
 // mustFind is find for a mistake that was put back, which has to be found.
-func mustFind(t *testing.T, draw func(seed uint64) Schedule, start Start, after uint64, seeds int, counts func(Class) bool) {
+func mustFind(t *testing.T, draw func(seed uint64) schedule.Schedule, start Start, after uint64, seeds int, counts func(check.Class) bool) {
 	t.Helper()
 	var byClass func(*Failure) bool
 	if counts != nil {
@@ -33,7 +36,7 @@ func mustFind(t *testing.T, draw func(seed uint64) Schedule, start Start, after 
 }
 
 // mustFail is mustFind where the class alone does not say what counts.
-func mustFail(t *testing.T, draw func(seed uint64) Schedule, start Start, after uint64, seeds int, counts func(*Failure) bool) *Failure {
+func mustFail(t *testing.T, draw func(seed uint64) schedule.Schedule, start Start, after uint64, seeds int, counts func(*Failure) bool) *Failure {
 	t.Helper()
 	if raceEnabled {
 		t.Skip("the search takes minutes under the race detector, and is single-threaded")
@@ -47,7 +50,7 @@ func mustFail(t *testing.T, draw func(seed uint64) Schedule, start Start, after 
 }
 
 // mustNotFind is find for what is right, in schedules that are made for a mistake.
-func mustNotFind(t *testing.T, draw func(seed uint64) Schedule, start Start, seeds int) {
+func mustNotFind(t *testing.T, draw func(seed uint64) schedule.Schedule, start Start, seeds int) {
 	t.Helper()
 	if f := find(draw, start, 0, seeds, nil); f != nil {
 		t.Errorf("%v\n%s", f, Explain(f))
@@ -56,27 +59,27 @@ func mustNotFind(t *testing.T, draw func(seed uint64) Schedule, start Start, see
 
 // mustPass is mustNotFind for the very schedule of one seed: one that has a mistake found must not be
 // wrong by itself.
-func mustPass(t *testing.T, draw func(seed uint64) Schedule, start Start, seed uint64) {
+func mustPass(t *testing.T, draw func(seed uint64) schedule.Schedule, start Start, seed uint64) {
 	t.Helper()
-	if f := draw(seed).Run(start, nil).Failure; f != nil {
+	if f := Run(draw(seed), start, nil).Failure; f != nil {
 		t.Errorf("without the mistake: %v\n%s", f, Explain(f))
 	}
 }
 
 // drawn is Draw with options.
-func drawn(options Options) func(seed uint64) Schedule {
-	return func(seed uint64) Schedule { return Draw(seed, options) }
+func drawn(options schedule.Options) func(seed uint64) schedule.Schedule {
+	return func(seed uint64) schedule.Schedule { return schedule.Draw(seed, options) }
 }
 
 // harm counts what is more than that members don't go on, which was not the mistake's harm.
-func harm(class Class) bool {
-	return !slices.Contains([]Class{Stuck, Unbounded, Undecided, Believed}, class)
+func harm(class check.Class) bool {
+	return !slices.Contains([]check.Class{check.Stuck, check.Unbounded, check.Undecided, check.Believed}, class)
 }
 
 // found counts a class; an empty one stands for what clients notice.
-func found(class Class) func(Class) bool {
+func found(class check.Class) func(check.Class) bool {
 	if class == "" {
-		return func(c Class) bool { return c == Violation || c == Miscount }
+		return func(c check.Class) bool { return c == check.Violation || c == check.Miscount }
 	}
-	return func(c Class) bool { return c == class }
+	return func(c check.Class) bool { return c == class }
 }

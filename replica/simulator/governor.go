@@ -11,18 +11,6 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// governorMistakes put known bugs of a manager of partitions back.
-type governorMistakes struct {
-	tellsFirst bool // a view is told before it is recorded, and a crash forgets it
-	noBackup   bool // a master is followed by a member that was no backup
-	endsEarly  bool // lives are ended that a master has to recover from still
-	alone      bool // who does not answer the manager is suspected
-	forgets    bool // a master is followed by one that does not know what it has to recover from
-	noReplay   bool // a lost quorum is given up without what witnesses saved
-	eager      bool // a recovery is taken for done before the master says so
-	splits     bool // a partition is split although witnesses have what its backups lack
-}
-
 // partedReport is what a member or a witness answered, and when.
 type partedReport struct {
 	member  *membership.MemberReport
@@ -45,7 +33,7 @@ func governPaths() []string {
 func (m *manager) govern() {
 	w := m.world
 	m.slandered = none
-	if v := &m.views[m.record]; !w.Settled && m.draw.Chance(w.env.parted.slander) {
+	if v := &m.views[m.record]; !w.Settled && m.draw.Chance(w.env.Partitioned.Slander) {
 		p := &v.Partitions[m.draw.Below(len(v.Partitions))]
 		m.slandered = int(p.Master) - 1
 		if n := len(p.Witnesses); n > 0 && m.draw.Chance(500) {
@@ -78,16 +66,16 @@ func (m *manager) govern() {
 	if m.replaceWitness() || m.succeed(&s) {
 		return
 	}
-	if d.Rebuild && m.losses > 0 && !w.env.parted.wrong.tellsFirst {
+	if d.Rebuild && m.losses > 0 && !w.env.Partitioned.Mistakes.TellsFirst {
 		w.Took("change.record-behind")
-		w.trace.remark("the record is not what members hold")
+		w.trace.Remark("the record is not what members hold")
 		m.loseRecord()
 		return
 	}
-	if w.env.parted.wrong.alone {
+	if w.env.Partitioned.Mistakes.Alone {
 		d = membership.Decide(m.presume(s))
 	}
-	if w.env.parted.wrong.splits {
+	if w.env.Partitioned.Mistakes.Splits {
 		if next := m.splitAtOnce(&s); next.Epoch > 0 {
 			d = membership.Decision{Next: next}
 		}
@@ -97,7 +85,7 @@ func (m *manager) govern() {
 			return
 		}
 	} else if d.Changed() {
-		w.trace.remark("%s", strings.Join(d.Changes, "; "))
+		w.trace.Remark("%s", strings.Join(d.Changes, "; "))
 		m.noteDecision(&s, d.Next)
 		return
 	}
@@ -109,7 +97,7 @@ func (m *manager) snapshot() membership.Snapshot {
 	w := m.world
 	s := membership.Snapshot{View: m.views[m.record].View}
 	s.Placement, s.Retiring = m.placement(s.View), m.retiring(s.View)
-	s.Placement.Domains = w.env.parted.domains(s.View, w.env.network.Sites)
+	s.Placement.Domains = w.env.Partitioned.Domains(s.View, w.env.Network.Sites)
 	s.Placement.Homes, s.Placement.Partitions = slices.Clone(m.homes), m.partitions()
 	for i := range m.told {
 		r := &m.told[i]
@@ -134,7 +122,7 @@ func (m *manager) snapshot() membership.Snapshot {
 // noteDecision records a view, and counts what it does.
 func (m *manager) noteDecision(s *membership.Snapshot, next view.View) {
 	w := m.world
-	wrong := &w.env.parted.wrong
+	wrong := &w.env.Partitioned.Mistakes
 	next.Partitions = slices.Clone(next.Partitions)
 	if len(next.Partitions) > len(s.View.Partitions) {
 		m.noteSplit()
@@ -160,14 +148,14 @@ func (m *manager) noteDecision(s *membership.Snapshot, next view.View) {
 		if after.Term != before.Term && len(after.Backups) < min(len(before.Backups), s.Placement.Faults) {
 			w.Fail("partition %d has the backups %v in term %d, and goes on with %v", i, before.Backups, before.Term, after.Backups)
 		}
-		if after.Term != before.Term && wrong.eager {
+		if after.Term != before.Term && wrong.Eager {
 			after.Formers = after.Formers[len(after.Formers)-1:]
 		}
-		if after.Term != before.Term && wrong.forgets {
+		if after.Term != before.Term && wrong.Forgets {
 			after.Formers = nil
 		}
 	}
-	if wrong.tellsFirst && !w.Settled && m.draw.Chance(500) {
+	if wrong.TellsFirst && !w.Settled && m.draw.Chance(500) {
 		m.tellFirst(next)
 		return
 	}
@@ -193,7 +181,7 @@ func (m *manager) tellFirst(next view.View) {
 // noteMaster counts why a partition gets another master, and sees to it that there is a reason.
 func (m *manager) noteMaster(s *membership.Snapshot, i int, before, after *view.Partition) {
 	w := m.world
-	wrong := &w.env.parted.wrong
+	wrong := &w.env.Partitioned.Mistakes
 	entry := s.View.Members[s.View.Index(before.Master)]
 	lost := slices.ContainsFunc(s.Members, func(r membership.MemberReport) bool {
 		return r.Member == before.Master && (i < len(r.Partitions) && r.Partitions[i].Lost || r.Disk != entry.Disk)
@@ -209,7 +197,7 @@ func (m *manager) noteMaster(s *membership.Snapshot, i int, before, after *view.
 	if len(before.Formers) > 0 {
 		w.Took("curp.recovering-failover")
 	}
-	if !wrong.noBackup {
+	if !wrong.NoBackup {
 		return
 	}
 	for _, member := range s.View.Members { // one that was none, though the view says otherwise
@@ -322,7 +310,7 @@ func (m *manager) restoreWitness() bool {
 	}
 	for _, member := range v.Members {
 		beside := member.ID
-		if w.env.parted.placement.Dedicated {
+		if w.env.Partitioned.Placement.Dedicated {
 			beside = 0
 		}
 		if slices.ContainsFunc(v.Witnesses, func(x view.Witness) bool { return x.Beside == beside && x.Site == member.Site }) {
@@ -337,7 +325,7 @@ func (m *manager) restoreWitness() bool {
 func (m *manager) direct(s membership.Snapshot) {
 	w := m.world
 	start, end := membership.Lives(s)
-	if w.env.parted.wrong.endsEarly {
+	if w.env.Partitioned.Mistakes.EndsEarly {
 		for _, r := range s.Witnesses {
 			for _, life := range r.Lives {
 				if life.Term < s.View.Partitions[life.Partition].Term {
@@ -376,6 +364,6 @@ func (m *manager) order(life membership.Life, q *witnessv1.Message) {
 	}
 	send(m.draw.Between(0, m.pace.Size))
 	if m.draw.Chance(100) { // long on its way
-		send(m.draw.Between(0, 20*m.world.env.retry))
+		send(m.draw.Between(0, 20*m.world.env.Retry))
 	}
 }

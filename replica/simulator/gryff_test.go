@@ -9,13 +9,15 @@ import (
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 func TestGryffSurvives(t *testing.T) {
 	t.Parallel()
 	survivesEach(t, Search{
-		Start: Member(gryff.Factory), Options: Options{Faults: sameMembers(), RMWs: ManyRMWs}, First: 1, Seeds: seedsFor(t),
+		Start: Member(gryff.Factory), Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs}, First: 1, Seeds: seedsFor(t),
 	}, []int{3, 5}, gryff.Paths())
 }
 
@@ -24,27 +26,27 @@ func TestGryffSurvivesDuels(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
 		Start: Member(gryff.Factory), First: 1, Seeds: seedsFor(t) / 4,
-		Options: Options{Faults: sameMembers(), RMWs: ManyRMWs, Impatient: true},
+		Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Impatient: true},
 	}, nil)
 }
 
 func TestMistakesOfGryffAreFound(t *testing.T) {
 	t.Parallel()
 	type mistakes = gryff.Mistakes
-	many := Options{Faults: wholeDisks(), RMWs: ManyRMWs}
-	few := Options{Faults: wholeDisks(), RMWs: FewRMWs}
+	many := schedule.Options{Faults: wholeDisks(), RMWs: schedule.ManyRMWs}
+	few := schedule.Options{Faults: wholeDisks(), RMWs: schedule.FewRMWs}
 	// The rarer ones are looked for where they live.
-	stops := []FaultKind{Crash, Torn, Partition, Loss, Reorder}
-	crashes := Options{Faults: stops, RMWs: FewRMWs, Members: []int{3}}
-	crashed := Options{Faults: stops, RMWs: ManyRMWs, Members: []int{3}}
-	five := Options{Faults: stops, RMWs: ManyRMWs, Members: []int{5}}
-	crash := Options{Faults: []FaultKind{Crash}, RMWs: ManyRMWs, Members: []int{3}}
-	wipes := Options{Faults: []FaultKind{Wipe, Wipe, Loss, Crash}, RMWs: ManyRMWs}
+	stops := []faults.Kind{faults.Crash, faults.Torn, faults.Partition, faults.Loss, faults.Reorder}
+	crashes := schedule.Options{Faults: stops, RMWs: schedule.FewRMWs, Members: []int{3}}
+	crashed := schedule.Options{Faults: stops, RMWs: schedule.ManyRMWs, Members: []int{3}}
+	five := schedule.Options{Faults: stops, RMWs: schedule.ManyRMWs, Members: []int{5}}
+	crash := schedule.Options{Faults: []faults.Kind{faults.Crash}, RMWs: schedule.ManyRMWs, Members: []int{3}}
+	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Loss, faults.Crash}, RMWs: schedule.ManyRMWs}
 	for _, c := range []struct {
 		name     string
 		mistakes mistakes
 		member   member.Mistakes
-		options  Options
+		options  schedule.Options
 		after    uint64
 		seeds    int
 	}{
@@ -81,41 +83,41 @@ func TestMistakesOfGryffAreFound(t *testing.T) {
 }
 
 // triangle is three members, the first two near each other, with a client for each operation.
-func triangle(seed uint64) (Schedule, kernel.Stream) {
+func triangle(seed uint64) (schedule.Schedule, kernel.Stream) {
 	const ms = time.Millisecond
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 2)
 	network := profile.Profile{Name: "triangle", Sites: []string{"a", "b", "c"}, RTT: [][]time.Duration{
 		{profile.Local, 20 * ms, 22 * ms}, {20 * ms, profile.Local, 22 * ms}, {22 * ms, 22 * ms, profile.Local},
 	}}
-	return Schedule{Seed: seed, env: environment{
-		network: network, shards: 1, jitter: 100, disks: slices.Repeat([]window{{100 * time.Microsecond, 500 * time.Microsecond}}, 3),
-		sealed: true, retry: 30 * ms, suspect: 60 * ms, clientRTT: profile.Local, patience: time.Second,
+	return schedule.Schedule{Seed: seed, Environment: schedule.Environment{
+		Network: network, Shards: 1, Jitter: 100, Disks: slices.Repeat([]schedule.Window{{Low: 100 * time.Microsecond, High: 500 * time.Microsecond}}, 3),
+		Sealed: true, Retry: 30 * ms, Suspect: 60 * ms, ClientRTT: profile.Local, Patience: time.Second,
 	}}, draw
 }
 
-func (s *Schedule) plan(home int, at time.Duration, op register.Operation) {
-	op.Key = mixedPrefix + "0"
-	s.Clients = append(s.Clients, Plan{Home: home, Operations: []Planned{{at, op}}})
+func plan(s *schedule.Schedule, home int, at time.Duration, op register.Operation) {
+	op.Key = schedule.MixedPrefix + "0"
+	s.Clients = append(s.Clients, schedule.Plan{Home: home, Operations: []schedule.Planned{{At: at, Operation: op}}})
 }
 
 // drawDuel makes a schedule of two recoveries of one instance: c was not heard when it asked one member, asked both,
 // accepted what they added in its own ballot, was cut off, and promised itself higher ones; a and b made it a no-op,
 // and b alone remembers. Who has but one ballot takes c's promise for the later acceptance.
-func drawDuel(seed uint64) Schedule {
+func drawDuel(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s, draw := triangle(seed)
-	s.plan(0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("base")})
-	s.plan(2, 160*ms, register.Operation{Kind: register.RMW, Call: register.Call{Function: register.Append, Args: [][]byte{[]byte("x")}}})
+	plan(&s, 0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("base")})
+	plan(&s, 2, 160*ms, register.Operation{Kind: register.RMW, Call: register.Call{Function: register.Append, Args: [][]byte{[]byte("x")}}})
 	unheard := 158 * ms
 	alone := 212*ms + draw.Between(0, 8*ms)
 	silent := 320*ms + draw.Between(0, 50*ms)
 	again := 390 * ms
-	s.Faults = []Fault{
-		{Kind: Partition, Everywhere: true, At: unheard, For: 20 * ms, Side: 1 << 2, Rate: 1000},
-		{Kind: Partition, Everywhere: true, At: alone, For: again - alone, Side: 1 << 2, Rate: 1000},
-		{Kind: Crash, Node: 2, At: alone + 10*ms, For: ms},
-		{Kind: Partition, Everywhere: true, At: silent, For: time.Second, Side: 1 << 0, Rate: 1000},
-		{Kind: Crash, Node: 2, At: alone + draw.Between(60*ms, 100*ms), For: ms},
+	s.Faults = []faults.Fault{
+		{Kind: faults.Partition, Everywhere: true, At: unheard, For: 20 * ms, Side: 1 << 2, Rate: 1000},
+		{Kind: faults.Partition, Everywhere: true, At: alone, For: again - alone, Side: 1 << 2, Rate: 1000},
+		{Kind: faults.Crash, Node: 2, At: alone + 10*ms, For: ms},
+		{Kind: faults.Partition, Everywhere: true, At: silent, For: time.Second, Side: 1 << 0, Rate: 1000},
+		{Kind: faults.Crash, Node: 2, At: alone + draw.Between(60*ms, 100*ms), For: ms},
 	}
 	s.Settle = silent + time.Second
 	return s
@@ -123,21 +125,21 @@ func drawDuel(seed uint64) Schedule {
 
 // drawReborn makes a schedule in which a writer stops after one member has its write, before it is on the writer's
 // own disk, and writes again where that member can't be heard.
-func drawReborn(seed uint64) Schedule {
+func drawReborn(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s, draw := triangle(seed)
-	s.env.disks[0] = window{30 * ms, 60 * ms}
-	s.plan(0, 300*ms, register.Operation{Kind: register.Write, Value: register.Value("first")})
+	s.Environment.Disks[0] = schedule.Window{Low: 30 * ms, High: 60 * ms}
+	plan(&s, 0, 300*ms, register.Operation{Kind: register.Write, Value: register.Value("first")})
 	stop := 325*ms + draw.Between(0, 20*ms)
 	cut := stop + draw.Between(5*ms, 15*ms)
-	s.plan(0, cut+10*ms, register.Operation{Kind: register.Write, Value: register.Value("second")})
+	plan(&s, 0, cut+10*ms, register.Operation{Kind: register.Write, Value: register.Value("second")})
 	end := cut + 600*ms
 	for i := range 6 {
-		s.plan(1+i%2, end+time.Duration(i)*60*ms, register.Operation{Kind: register.Read})
+		plan(&s, 1+i%2, end+time.Duration(i)*60*ms, register.Operation{Kind: register.Read})
 	}
-	s.Faults = []Fault{
-		{Kind: Crash, Node: 0, At: stop, For: ms},
-		{Kind: Partition, Everywhere: true, At: cut, For: end - cut, Side: 1 << 1},
+	s.Faults = []faults.Fault{
+		{Kind: faults.Crash, Node: 0, At: stop, For: ms},
+		{Kind: faults.Partition, Everywhere: true, At: cut, For: end - cut, Side: 1 << 1},
 	}
 	s.Settle = end + 500*ms
 	return s
@@ -147,7 +149,7 @@ func TestRareMistakesOfGryffAreFound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name     string
-		draw     func(uint64) Schedule
+		draw     func(uint64) schedule.Schedule
 		mistakes gryff.Mistakes
 	}{
 		{"OneBallot", drawDuel, gryff.Mistakes{OneBallot: true}},

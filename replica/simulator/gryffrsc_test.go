@@ -7,12 +7,15 @@ import (
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // sessions are schedules of Gryff-RSC. With three members all reads of Gryff take one round trip, and no session
 // depends on anything.
-func sessions(faults []FaultKind) Options {
-	return Options{Faults: faults, RMWs: ManyRMWs, Members: []int{3, 5, 5, 5}, Regular: true}
+func sessions(faults []faults.Kind) schedule.Options {
+	return schedule.Options{Faults: faults, RMWs: schedule.ManyRMWs, Members: []int{3, 5, 5, 5}, Regular: true}
 }
 
 func TestGryffRSCSurvives(t *testing.T) {
@@ -24,7 +27,7 @@ func TestGryffRSCSurvives(t *testing.T) {
 
 func TestGryffRSCSurvivesChanges(t *testing.T) {
 	t.Parallel()
-	options := sessions(FaultKinds())
+	options := sessions(faults.Kinds())
 	options.Members = nil
 	survives(t, Search{
 		Start: Member(gryff.FactoryRSC), First: 1, Seeds: seedsFor(t) / 2, Options: options,
@@ -32,35 +35,35 @@ func TestGryffRSCSurvivesChanges(t *testing.T) {
 }
 
 // halfKeys are those of drawHalf; of two shards, they are in one each.
-var halfKeys = [2]string{mixedPrefix + "0", mixedPrefix + "1"}
+var halfKeys = [2]string{schedule.MixedPrefix + "0", schedule.MixedPrefix + "1"}
 
 // drawHalf makes a schedule in which a write gets no further than its coordinator, for as long as that waits before it
 // asks again. Two of five members are near each other, among them the coordinator, and the other three too: what a
 // session reads at the one side, a quorum on the other does not know of, unless the session says so. It goes on with
 // other operations, tells others, moves, and fences; its coordinator stops now and then, or does not get through with
 // what the read writes back. Random schedules come to this seldom, as reads spread what they read.
-func drawHalf(seed uint64) Schedule {
+func drawHalf(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s, draw := pentagon(seed)
-	s.env.regular, s.env.retry, s.env.suspect, s.env.shuffled, s.env.patience = true, 600*ms, 1800*ms, draw.Chance(200), 80*ms
-	s.abandon = 300
+	s.Environment.Regular, s.Environment.Retry, s.Environment.Suspect, s.Environment.Shuffled, s.Environment.Patience = true, 600*ms, 1800*ms, draw.Chance(200), 80*ms
+	s.Abandon = 300
 	for a := range 5 {
 		for b := range 5 {
 			switch {
 			case a == b:
 			case (a < 2) == (b < 2):
-				s.env.network.RTT[a][b] = 10 * ms
+				s.Environment.Network.RTT[a][b] = 10 * ms
 			default:
-				s.env.network.RTT[a][b] = 40 * ms
+				s.Environment.Network.RTT[a][b] = 40 * ms
 			}
 		}
 	}
 	x, y := halfKeys[0], halfKeys[1]
 	count := 0
 	value := func() register.Value { count++; return register.Value{byte('0' + count)} }
-	plan := func(home int, at time.Duration, key string, op register.Operation) *Plan {
+	plan := func(home int, at time.Duration, key string, op register.Operation) *schedule.Plan {
 		op.Key = key
-		s.Clients = append(s.Clients, Plan{Home: home, Operations: []Planned{{at, op}}})
+		s.Clients = append(s.Clients, schedule.Plan{Home: home, Operations: []schedule.Planned{{At: at, Operation: op}}})
 		return &s.Clients[len(s.Clients)-1]
 	}
 	any := func(key string, rmws int) register.Operation {
@@ -69,7 +72,7 @@ func drawHalf(seed uint64) Schedule {
 		case draw.Chance(150):
 			op = register.Operation{Kind: register.Write, Key: key, Value: value()}
 		case draw.Chance(rmws):
-			op = call(key, register.GetAndSet, string(value()))
+			op = schedule.Call(key, register.GetAndSet, string(value()))
 		}
 		return op
 	}
@@ -78,37 +81,37 @@ func drawHalf(seed uint64) Schedule {
 	plan(3, 20*ms, y, register.Operation{Kind: register.Write, Value: value()})
 	plan(0, 200*ms, x, register.Operation{Kind: register.Write, Value: value()})
 	cut := 235*ms + draw.Between(0, 5*ms)
-	s.Faults = []Fault{{Kind: Loss, Node: 0, At: cut, For: draw.Between(5*ms, 15*ms), Rate: 1000}}
+	s.Faults = []faults.Fault{{Kind: faults.Loss, Node: 0, At: cut, For: draw.Between(5*ms, 15*ms), Rate: 1000}}
 	reader := plan(1, cut+draw.Between(10*ms, 40*ms), x, register.Operation{Kind: register.Read, Regular: true})
 	at := reader.Operations[0].At
 	const others = 4
 	for range 1 + draw.Below(4) {
 		at += draw.Between(0, 120*ms)
 		if draw.Chance(700) {
-			kinds := []AsideKind{AsideMove, AsideDie, AsideFence, AsideTell, AsideFenceAndTell}
-			a := Aside{At: at, Kind: kinds[draw.Below(len(kinds))], Whom: 4 + draw.Below(others), Delay: draw.Between(0, 5*ms)}
-			if a.Kind == AsideMove {
+			kinds := []schedule.AsideKind{schedule.AsideMove, schedule.AsideDie, schedule.AsideFence, schedule.AsideTell, schedule.AsideFenceAndTell}
+			a := schedule.Aside{At: at, Kind: kinds[draw.Below(len(kinds))], Whom: 4 + draw.Below(others), Delay: draw.Between(0, 5*ms)}
+			if a.Kind == schedule.AsideMove {
 				a.Whom = 2 + draw.Below(3)
 			}
 			reader.Asides = append(reader.Asides, a)
 		}
 		op := any(key(), 400)
-		reader.Operations = append(reader.Operations, Planned{at, op})
+		reader.Operations = append(reader.Operations, schedule.Planned{At: at, Operation: op})
 	}
 	for range others {
 		at := cut + draw.Between(30*ms, 400*ms)
 		c := plan(2+draw.Below(3), at, key(), any("", 150))
 		for range draw.Below(4) {
 			at += draw.Between(0, 20*ms)
-			c.Operations = append(c.Operations, Planned{at, any(key(), 150)})
+			c.Operations = append(c.Operations, schedule.Planned{At: at, Operation: any(key(), 150)})
 		}
 	}
 	if draw.Chance(400) {
-		s.Faults = append(s.Faults, Fault{Kind: Crash, Node: 1, At: cut + draw.Between(50*ms, 200*ms), For: draw.Between(ms, 300*ms), Rate: 500})
+		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Crash, Node: 1, At: cut + draw.Between(50*ms, 200*ms), For: draw.Between(ms, 300*ms), Rate: 500})
 	}
 	if draw.Chance(400) { // what it writes back when the read returns gets no further, either
-		s.Faults = append(s.Faults, Fault{
-			Kind: Loss, Node: 1, At: reader.Operations[0].At + 40*ms - draw.Between(0, 5*ms), For: draw.Between(5*ms, 15*ms), Rate: 1000,
+		s.Faults = append(s.Faults, faults.Fault{
+			Kind: faults.Loss, Node: 1, At: reader.Operations[0].At + 40*ms - draw.Between(0, 5*ms), For: draw.Between(5*ms, 15*ms), Rate: 1000,
 		})
 	}
 	s.Settle = 3000 * ms
@@ -118,9 +121,9 @@ func drawHalf(seed uint64) Schedule {
 // What waits for other shards has these schedules regular sequential, too.
 func TestGryffRSCFencesShards(t *testing.T) {
 	t.Parallel()
-	draw := func(seed uint64) Schedule {
+	draw := func(seed uint64) schedule.Schedule {
 		s := drawHalf(seed)
-		s.env.shards = len(halfKeys)
+		s.Environment.Shards = len(halfKeys)
 		return s
 	}
 	if shardOf(halfKeys[0], 2) == shardOf(halfKeys[1], 2) {
@@ -135,11 +138,11 @@ func TestGryffRSCIsNotLinearizable(t *testing.T) {
 	const seeds = 300
 	weaker := 0
 	for seed := range uint64(seeds) {
-		o := drawHalf(seed).Run(Member(gryff.FactoryRSC), nil)
+		o := Run(drawHalf(seed), Member(gryff.FactoryRSC), nil)
 		if o.Failure != nil {
 			t.Fatalf("%v\n%s", o.Failure, Explain(Shrink(t.Context(), o.Failure)))
 		}
-		if class, _ := judged(history.Check(t.Context(), withoutUnseen(o.History), history.Options{Timeout: checkTimeout}), Violation); class == Violation {
+		if class, _ := check.ClassOf(history.Check(t.Context(), check.WithoutUnseen(o.History), history.Options{Timeout: checkTimeout}), check.Violation); class == check.Violation {
 			weaker++
 		}
 	}
@@ -156,28 +159,28 @@ func TestMistakesOfGryffRSCAreFound(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		wrong    mistakes
-		careless sessionMistakes
+		careless schedule.SessionMistakes
 	}{
-		{"DropDependency", mistakes{DropDependency: true}, sessionMistakes{}},
-		{"RMWWithoutWriteBack", mistakes{RMWWithoutWriteBack: true}, sessionMistakes{}},
-		{"HeldAtOnce", mistakes{HeldAtOnce: true}, sessionMistakes{}},
-		{"a failed operation takes the past along", mistakes{}, sessionMistakes{dropAtFailure: true}},
-		{"another coordinator hears nothing of the past", mistakes{}, sessionMistakes{dropAtFailover: true}},
-		{"who moves leaves the past behind", mistakes{}, sessionMistakes{dropAtMove: true}},
-		{"what is told comes without the past", mistakes{}, sessionMistakes{tellBare: true}},
-		{"a fence is not waited for", mistakes{}, sessionMistakes{fenceUnawaited: true}},
-		{"other shards are not waited for", mistakes{}, sessionMistakes{unfenced: true}},
+		{"DropDependency", mistakes{DropDependency: true}, schedule.SessionMistakes{}},
+		{"RMWWithoutWriteBack", mistakes{RMWWithoutWriteBack: true}, schedule.SessionMistakes{}},
+		{"HeldAtOnce", mistakes{HeldAtOnce: true}, schedule.SessionMistakes{}},
+		{"a failed operation takes the past along", mistakes{}, schedule.SessionMistakes{DropAtFailure: true}},
+		{"another coordinator hears nothing of the past", mistakes{}, schedule.SessionMistakes{DropAtFailover: true}},
+		{"who moves leaves the past behind", mistakes{}, schedule.SessionMistakes{DropAtMove: true}},
+		{"what is told comes without the past", mistakes{}, schedule.SessionMistakes{TellBare: true}},
+		{"a fence is not waited for", mistakes{}, schedule.SessionMistakes{FenceUnawaited: true}},
+		{"other shards are not waited for", mistakes{}, schedule.SessionMistakes{Unfenced: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			draw := func(seed uint64) Schedule {
+			draw := func(seed uint64) schedule.Schedule {
 				s := drawHalf(seed)
-				s.env.careless = c.careless
-				if c.careless.unfenced {
-					s.env.shards = len(halfKeys)
+				s.Environment.SessionMistakes = c.careless
+				if c.careless.Unfenced {
+					s.Environment.Shards = len(halfKeys)
 				}
 				return s
 			}
-			mustFind(t, draw, Member(gryff.FactoryRSCWith(c.wrong)), 0, 3000, found(Violation))
+			mustFind(t, draw, Member(gryff.FactoryRSCWith(c.wrong)), 0, 3000, found(check.Violation))
 		})
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/quorum"
+	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // relaxed is Gus of which two members may be lost, so that seven and nine have relaxed quorums.
@@ -20,7 +23,7 @@ func relaxed(m gus.Mistakes) Start {
 func TestRelaxedGusSurvives(t *testing.T) {
 	t.Parallel()
 	survivesEach(t, Search{
-		Start: relaxed(gus.Mistakes{}), Options: Options{Faults: sameMembers(), RMWs: FewRMWs}, First: 1, Seeds: seedsFor(t),
+		Start: relaxed(gus.Mistakes{}), Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.FewRMWs}, First: 1, Seeds: seedsFor(t),
 	}, []int{7, 9}, append(gus.Paths(), gus.RelaxedPaths()...))
 }
 
@@ -28,7 +31,7 @@ func TestRelaxedGusSurvives(t *testing.T) {
 func TestRelaxedGusSurvivesChanges(t *testing.T) {
 	t.Parallel()
 	report := Search{
-		Start: relaxed(gus.Mistakes{}), Options: Options{Faults: FaultKinds(), RMWs: FewRMWs, Members: []int{5, 7, 9}}, First: 1, Seeds: seedsFor(t) / 16,
+		Start: relaxed(gus.Mistakes{}), Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.FewRMWs, Members: []int{5, 7, 9}}, First: 1, Seeds: seedsFor(t) / 16,
 	}.Run(t.Context())
 	for _, f := range report.Failures {
 		t.Errorf("%v\n%s", f, Explain(f))
@@ -39,23 +42,23 @@ func TestRelaxedGusSurvivesChanges(t *testing.T) {
 func TestMistakesOfRelaxedGusAreFound(t *testing.T) {
 	t.Parallel()
 	// The first live where answers differ in which of two writes came first.
-	orders := []FaultKind{Reorder, Loss}
+	orders := []faults.Kind{faults.Reorder, faults.Loss}
 	for _, c := range []struct {
 		name    string
 		wrong   gus.Mistakes
-		faults  []FaultKind
+		faults  []faults.Kind
 		members int
 		after   uint64
 	}{
 		{"SmallWriteQuorum of seven", gus.Mistakes{SmallWriteQuorum: true}, orders, 7, 1190},
 		{"SmallWriteQuorum of nine", gus.Mistakes{SmallWriteQuorum: true}, orders, 9, 660},
 		{"HeldByReadQuorum", gus.Mistakes{HeldByReadQuorum: true}, orders, 7, 800},
-		{"RetagHeld", gus.Mistakes{RetagHeld: true}, []FaultKind{Change, Partition}, 7, 260},
+		{"RetagHeld", gus.Mistakes{RetagHeld: true}, []faults.Kind{faults.Change, faults.Partition}, 7, 260},
 		// CountVotes and RejoinAsHolder: see the scripts of the protocol.
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			options := Options{Faults: c.faults, RMWs: FewRMWs, Members: []int{c.members}}
-			mustFind(t, drawn(options), relaxed(c.wrong), c.after, 1200, found(Violation))
+			options := schedule.Options{Faults: c.faults, RMWs: schedule.FewRMWs, Members: []int{c.members}}
+			mustFind(t, drawn(options), relaxed(c.wrong), c.after, 1200, found(check.Violation))
 		})
 	}
 }

@@ -7,12 +7,15 @@ import (
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 func TestGusSurvives(t *testing.T) {
 	t.Parallel()
 	survivesEach(t, Search{
-		Start: Member(gus.Factory), Options: Options{Faults: sameMembers(), RMWs: FewRMWs}, First: 1, Seeds: seedsFor(t),
+		Start: Member(gus.Factory), Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.FewRMWs}, First: 1, Seeds: seedsFor(t),
 	}, []int{3, 4, 5, 7}, gus.Paths())
 }
 
@@ -20,7 +23,7 @@ func TestGusSurvivesChanges(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
 		Start: Member(gus.Factory), First: 1, Seeds: seedsFor(t),
-		Options: Options{Faults: FaultKinds(), RMWs: FewRMWs, Members: []int{3, 4, 5, 7}},
+		Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.FewRMWs, Members: []int{3, 4, 5, 7}},
 	}, append(changePathsFor(t), gus.ChangePaths()...))
 }
 
@@ -33,12 +36,12 @@ func TestForgetfulGusSurvives(t *testing.T) {
 		forgetful := Member(gus.FactoryBounded(gus.Bounds{Writes: writes, Versions: 1}, gus.Mistakes{}))
 		for _, n := range []int{3, 4, 5, 7} {
 			same := survives(t, Search{
-				Start: forgetful, First: 1, Seeds: seedsFor(t) / 20, Options: Options{Faults: sameMembers(), RMWs: FewRMWs, Members: []int{n}},
+				Start: forgetful, First: 1, Seeds: seedsFor(t) / 20, Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.FewRMWs, Members: []int{n}},
 			}, nil)
 			// Where members are dead for good, and others have forgotten, a read waits until the dead are replaced.
 			changing := Search{
 				Start: forgetful, First: 1, Seeds: seedsFor(t) / 40, StopAt: searchSeeds,
-				Options: Options{Faults: FaultKinds(), RMWs: FewRMWs, Members: []int{n}},
+				Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.FewRMWs, Members: []int{n}},
 			}.Run(t.Context())
 			for _, f := range changing.Failures {
 				if harm(f.Class) {
@@ -60,23 +63,23 @@ func TestForgetfulGusSurvives(t *testing.T) {
 func TestMistakesOfGusAreFound(t *testing.T) {
 	t.Parallel()
 	gusWith := func(m gus.Mistakes) Start { return Member(gus.FactoryWith(m)) }
-	all := Options{Faults: wholeDisks(), RMWs: FewRMWs}
-	three := Options{Faults: wholeDisks(), RMWs: FewRMWs, Members: []int{3}}
-	four := Options{Faults: wholeDisks(), RMWs: FewRMWs, Members: []int{4}}
-	more := Options{Faults: wholeDisks(), RMWs: FewRMWs, Members: []int{5, 7}}
-	crashes := Options{Faults: []FaultKind{Crash, Torn, Partition, Loss, Reorder}, RMWs: FewRMWs, Members: []int{3}}
+	all := schedule.Options{Faults: wholeDisks(), RMWs: schedule.FewRMWs}
+	three := schedule.Options{Faults: wholeDisks(), RMWs: schedule.FewRMWs, Members: []int{3}}
+	four := schedule.Options{Faults: wholeDisks(), RMWs: schedule.FewRMWs, Members: []int{4}}
+	more := schedule.Options{Faults: wholeDisks(), RMWs: schedule.FewRMWs, Members: []int{5, 7}}
+	crashes := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Torn, faults.Partition, faults.Loss, faults.Reorder}, RMWs: schedule.FewRMWs, Members: []int{3}}
 	// Nobody stops: what a process had in memory is not why.
-	links := Options{Faults: []FaultKind{Partition, Loss, Reorder, Duplicate, Slow}, RMWs: FewRMWs}
-	overtaken := Options{Faults: []FaultKind{Reorder}, RMWs: FewRMWs, Members: []int{3}}
-	crash := Options{Faults: []FaultKind{Crash}, RMWs: FewRMWs, Members: []int{3}}
-	wipes := Options{Faults: []FaultKind{Wipe, Partition}, RMWs: FewRMWs, Members: []int{3, 5}}
-	changes := Options{Faults: []FaultKind{Change, Partition}, RMWs: FewRMWs}
+	links := schedule.Options{Faults: []faults.Kind{faults.Partition, faults.Loss, faults.Reorder, faults.Duplicate, faults.Slow}, RMWs: schedule.FewRMWs}
+	overtaken := schedule.Options{Faults: []faults.Kind{faults.Reorder}, RMWs: schedule.FewRMWs, Members: []int{3}}
+	crash := schedule.Options{Faults: []faults.Kind{faults.Crash}, RMWs: schedule.FewRMWs, Members: []int{3}}
+	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Partition}, RMWs: schedule.FewRMWs, Members: []int{3, 5}}
+	changes := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, RMWs: schedule.FewRMWs}
 	early := changes
-	early.wrong.uncovered = true
+	early.Mistakes.Uncovered = true
 	for _, c := range []struct {
 		name    string
 		start   Start
-		options Options
+		options schedule.Options
 		after   uint64
 		seeds   int
 	}{
@@ -116,12 +119,12 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 		})
 	}
 	t.Run("NeverRecover", func(t *testing.T) { // nothing wrong is read
-		stops := Options{Faults: []FaultKind{Crash, Partition}, RMWs: FewRMWs, Members: []int{4, 5, 7}}
-		mustFind(t, drawn(stops), gusWith(gus.Mistakes{NeverRecover: true}), 0, 500, found(Stuck))
+		stops := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Partition}, RMWs: schedule.FewRMWs, Members: []int{4, 5, 7}}
+		mustFind(t, drawn(stops), gusWith(gus.Mistakes{NeverRecover: true}), 0, 500, found(check.Stuck))
 	})
 	t.Run("WaitForForgetful", func(t *testing.T) { // nor here
 		waits := Member(gus.FactoryBounded(gus.Bounds{Writes: 2, Versions: 1}, gus.Mistakes{WaitForForgetful: true}))
-		mustFind(t, drawn(all), waits, 0, 200, found(Stuck))
+		mustFind(t, drawn(all), waits, 0, 200, found(check.Stuck))
 	})
 }
 
@@ -130,25 +133,25 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 // sends to all. Then the two are cut off, with the writer's COMMIT under way. The other three hold the first tag; a
 // read among them has it decided, and another write follows. When the writer is back, it must not have a second tag.
 // Random schedules come to this too seldom.
-func drawPreempted(seed uint64) Schedule {
+func drawPreempted(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s, draw := pentagon(seed)
 	cut := 116*ms + draw.Between(0, 14*ms)
-	s.Faults = []Fault{
-		{Kind: Partition, Everywhere: true, At: 50 * ms, For: 49 * ms, Side: 1 << 1, Rate: 1000},
-		{Kind: Partition, Everywhere: true, At: cut, For: 600*ms - cut, Side: 1<<0 | 1<<1, Rate: 1000},
+	s.Faults = []faults.Fault{
+		{Kind: faults.Partition, Everywhere: true, At: 50 * ms, For: 49 * ms, Side: 1 << 1, Rate: 1000},
+		{Kind: faults.Partition, Everywhere: true, At: cut, For: 600*ms - cut, Side: 1<<0 | 1<<1, Rate: 1000},
 	}
 	for i := range time.Duration(3) {
-		s.plan(1, 90*ms+i*ms/2, register.Operation{Kind: register.Write, Value: register.Value("unheard" + string(rune('0'+i)))})
+		plan(&s, 1, 90*ms+i*ms/2, register.Operation{Kind: register.Write, Value: register.Value("unheard" + string(rune('0'+i)))})
 	}
-	s.plan(0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("preempted")})
+	plan(&s, 0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("preempted")})
 	for home := 2; home < 5; home++ {
-		s.plan(home, 200*ms+draw.Between(0, 50*ms), register.Operation{Kind: register.Read})
+		plan(&s, home, 200*ms+draw.Between(0, 50*ms), register.Operation{Kind: register.Read})
 	}
-	s.plan(3, 450*ms, register.Operation{Kind: register.Write, Value: register.Value("later")})
+	plan(&s, 3, 450*ms, register.Operation{Kind: register.Write, Value: register.Value("later")})
 	for home := range 5 {
 		for i := range time.Duration(5) {
-			s.plan(home, 500*ms+i*100*ms, register.Operation{Kind: register.Read})
+			plan(&s, home, 500*ms+i*100*ms, register.Operation{Kind: register.Read})
 		}
 	}
 	s.Settle = 1200 * ms
@@ -160,7 +163,7 @@ func TestRareMistakesOfGusAreFound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
-		draw  func(uint64) Schedule
+		draw  func(uint64) schedule.Schedule
 		wrong gus.Mistakes
 	}{
 		{"IgnoreLocks", drawPreempted, gus.Mistakes{IgnoreLocks: true}},

@@ -10,6 +10,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -36,17 +37,17 @@ func TestRecordsThatAreForgotten(t *testing.T) {
 			t.Run(c.name+", "+name, func(t *testing.T) {
 				s, _ := triangle(1)
 				for home := range 3 {
-					s.plan(home, 10*ms, register.Operation{Kind: register.Write, Value: register.Value("old")})
-					s.plan(home, time.Second, register.Operation{Kind: register.Write, Value: register.Value("new")})
+					plan(&s, home, 10*ms, register.Operation{Kind: register.Write, Value: register.Value("old")})
+					plan(&s, home, time.Second, register.Operation{Kind: register.Write, Value: register.Value("new")})
 				}
 				took := map[string]int{}
-				w := newWorld(s.Seed, s.env, Member(inner), func(path string) { took[path]++ }, false, 2)
+				w := newWorld(s.Seed, s.Environment, Member(inner), func(path string) { took[path]++ }, false, 2)
 				for _, plan := range s.Clients {
 					w.addClient(plan.Home, &list{plan.Operations}, 0)
 				}
 				m := w.manager
 				m.losses = 1 // it loses its record here, and not at random
-				m.want(&fault{Fault: Fault{Kind: Change, For: 10 * ms, Join: 2, Side: 1 << 1}})
+				m.want(&fault{Fault: faults.Fault{Kind: faults.Change, For: 10 * ms, Join: 2, Side: 1 << 1}})
 				lose := func(id view.MemberID) {
 					nd := w.nodes[id-1]
 					if !w.tolerates(nd) {
@@ -107,7 +108,7 @@ func TestWhichRecordsAreUnknowable(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, _ := triangle(1)
-			w := newWorld(1, s.env, Member(abd.Factory), nil, false, 2)
+			w := newWorld(1, s.Environment, Member(abd.Factory), nil, false, 2)
 			m := w.manager
 			var founders []membership.Founder
 			for _, nd := range w.nodes[3:] {

@@ -8,6 +8,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol/layered"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/quorum"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // fragmented is Gus whose larger values are stored as fragments: three restore one, and with three members one does; f
@@ -26,8 +28,8 @@ func fragmented(m layered.Mistakes) Start {
 	})
 }
 
-func fragmentedOptions(kinds ...FaultKind) Options {
-	return Options{Faults: kinds, RMWs: FewRMWs, Members: []int{3, 5, 7}, Large: 64, Losses: 1}
+func fragmentedOptions(kinds ...faults.Kind) schedule.Options {
+	return schedule.Options{Faults: kinds, RMWs: schedule.FewRMWs, Members: []int{3, 5, 7}, Large: 64, Losses: 1}
 }
 
 // A read of a value that is lost would not end.
@@ -39,8 +41,8 @@ func TestFragmentsSurvive(t *testing.T) {
 }
 
 // fragmentedChanges has members exchanged for others, which rebuild what those had, and more added.
-func fragmentedChanges() Options {
-	o := fragmentedOptions(FaultKinds()...)
+func fragmentedChanges() schedule.Options {
+	o := fragmentedOptions(faults.Kinds()...)
 	o.Members, o.Data, o.Keep = []int{5, 7}, 3, true
 	return o
 }
@@ -48,7 +50,7 @@ func fragmentedChanges() Options {
 // Fragments that go as soon as their value is over have reads begin anew, and nothing else.
 func TestHastyFragmentsSurvive(t *testing.T) {
 	t.Parallel()
-	for _, options := range []Options{fragmentedOptions(sameMembers()...), fragmentedChanges()} {
+	for _, options := range []schedule.Options{fragmentedOptions(sameMembers()...), fragmentedChanges()} {
 		survives(t, Search{
 			Start: fragmented(layered.Mistakes{NoGrace: true, Endless: true}), Options: options, First: 1, Seeds: seedsFor(t) / 4,
 		}, layered.HastyPaths())
@@ -75,17 +77,17 @@ func TestMissedFragmentsSurvive(t *testing.T) {
 func TestMistakesOfFragmentsAreFound(t *testing.T) {
 	t.Parallel()
 	all := fragmentedOptions(wholeDisks()...)
-	wipes := fragmentedOptions(Wipe, Partition, Crash, Loss)
+	wipes := fragmentedOptions(faults.Wipe, faults.Partition, faults.Crash, faults.Loss)
 	wipes.Members = []int{5, 7}
 	trusting := fragmentedChanges()
-	trusting.Faults = without(trusting.Faults, OldCopy, Rot)
-	crashes := fragmentedOptions(Crash, Torn, Partition, Loss, Reorder)
-	power := fragmentedOptions(Crash, Torn)
+	trusting.Faults = faults.Without(trusting.Faults, faults.OldCopy, faults.Rot)
+	crashes := fragmentedOptions(faults.Crash, faults.Torn, faults.Partition, faults.Loss, faults.Reorder)
+	power := fragmentedOptions(faults.Crash, faults.Torn)
 	power.Members = []int{5}
 	for _, c := range []struct {
 		name    string
 		wrong   layered.Mistakes
-		options Options
+		options schedule.Options
 		after   uint64
 		seeds   int
 	}{

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/simulator/diagram"
 	"github.com/georegister/georegister/replica/simulator/kernel"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -16,7 +18,7 @@ import (
 type manager struct {
 	world *world
 	draw  kernel.Stream
-	wrong managerMistakes
+	wrong schedule.ManagerMistakes
 	views []made // all that were ever made: calls and nodes name them by position
 
 	// What survives a crash of it.
@@ -73,18 +75,6 @@ type report struct {
 	parted   partedReport
 }
 
-// managerMistakes put known bugs back, for tests that show that the simulator finds them.
-type managerMistakes struct {
-	anyEpoch    bool // messages of one view are delivered in another
-	sameID      bool // a lost member's successor takes its ID, and votes with its empty disk
-	uncovered   bool // a change is finished before the state is where it is needed
-	forgets     bool // the view after a change is told before it is recorded, and then the change is abandoned
-	anyView     bool // who holds an earlier view counts as done with its part in a joint one
-	staleRecord bool // after a crash it decides from the record before the latest one, and gives the change up
-	// wholeValues has a change be finished as if nothing were stored as fragments.
-	wholeValues bool
-}
-
 // managerPaths are what happens in changes of the view.
 func managerPaths() []string {
 	paths := []string{
@@ -99,16 +89,16 @@ func managerPaths() []string {
 }
 
 func newManager(w *world, first view.View, nodes int) *manager {
-	m := &manager{world: w, draw: w.Draws(kernel.ForManager, 0), wrong: w.env.wrong, spare: nodes}
+	m := &manager{world: w, draw: w.Draws(kernel.ForManager, 0), wrong: w.env.Mistakes, spare: nodes}
 	policy := w.Draws(kernel.ForManager, 1)
-	m.operatorPolicy = policy.Chance(500) || w.env.operator
+	m.operatorPolicy = policy.Chance(500) || w.env.OperatorPolicy
 	m.slandered = none
 	m.forgetAnswers()
 	m.add(first)
-	if w.env.parted != nil {
+	if w.env.Partitioned != nil {
 		m.spare = 2 * nodes
-		m.begun, m.pace = true, &fault{Fault: w.env.parted.calls}
-		m.homes = slices.Clone(w.env.parted.placement.Homes)
+		m.begun, m.pace = true, &fault{Fault: w.env.Partitioned.Calls}
+		m.homes = slices.Clone(w.env.Partitioned.Placement.Homes)
 		w.After(0, m.round)
 	}
 	return m
@@ -127,8 +117,8 @@ func (m *manager) add(v view.View) int {
 		switch other := &m.views[i]; {
 		case other.digest == digest:
 			return i
-		case m.world.env.parted != nil && m.world.env.parted.wrong.tellsFirst:
-		case other.Epoch == v.Epoch && other.losses == m.losses && m.wrong == managerMistakes{}:
+		case m.world.env.Partitioned != nil && m.world.env.Partitioned.Mistakes.TellsFirst:
+		case other.Epoch == v.Epoch && other.losses == m.losses && m.wrong == schedule.ManagerMistakes{}:
 			m.world.Fail("two views of epoch %d were recorded", v.Epoch)
 		}
 	}
@@ -147,10 +137,10 @@ func (m *manager) noteHeld(position int) {
 		return nd.held == position && !nd.lost
 	})
 	for i := range m.views {
-		if m.world.env.parted != nil && m.world.env.parted.wrong.tellsFirst {
+		if m.world.env.Partitioned != nil && m.world.env.Partitioned.Mistakes.TellsFirst {
 			return
 		}
-		if other := &m.views[i]; v.held && i != position && other.held && other.Epoch == v.Epoch && m.wrong == (managerMistakes{}) {
+		if other := &m.views[i]; v.held && i != position && other.held && other.Epoch == v.Epoch && m.wrong == (schedule.ManagerMistakes{}) {
 			m.world.Fail("two views of epoch %d took hold", v.Epoch)
 		}
 	}
@@ -168,17 +158,17 @@ func (m *manager) want(f *fault) {
 // crash takes the manager away for some rounds, with all that it did not record, and sometimes with the record.
 func (m *manager) crash() {
 	w := m.world
-	if w.Settled && w.env.parted != nil {
+	if w.Settled && w.env.Partitioned != nil {
 		return
 	}
 	w.Took("change.crash")
-	w.trace.remark("the manager crashes")
+	w.trace.Remark("the manager crashes")
 	m.forgetAnswers()
 	m.recall()
 	m.away = w.Now + m.draw.Between(0, 6*m.pace.For)
-	if len(m.views) > 1 && m.losses == 0 && w.env.parted == nil && m.draw.Chance(150) {
+	if len(m.views) > 1 && m.losses == 0 && w.env.Partitioned == nil && m.draw.Chance(150) {
 		w.Took("change.record-lost")
-		w.trace.remark("its record is lost")
+		w.trace.Remark("its record is lost")
 		m.losses++
 		m.quiet = w.Now + m.pace.Size
 		m.loseRecord()
@@ -211,7 +201,7 @@ func (m *manager) round() {
 		m.rebuild()
 		return
 	}
-	if w.env.parted != nil {
+	if w.env.Partitioned != nil {
 		m.govern()
 		return
 	}
@@ -271,7 +261,7 @@ func (m *manager) hear(nd *node, r report) {
 	if m.world.Now < m.away && !m.world.Settled {
 		return
 	}
-	if m.world.env.parted != nil {
+	if m.world.env.Partitioned != nil {
 		if told := &m.told[nd.index]; r.at >= told.at {
 			*told = r.parted
 		}
@@ -282,7 +272,7 @@ func (m *manager) hear(nd *node, r report) {
 	m.standings[nd.config.Self], m.disks[nd.config.Self] = r.standing, r.disk
 	if !m.lost && m.losses > 0 && r.held != none && m.views[r.held].Epoch > m.views[m.record].Epoch {
 		m.world.Took("change.record-behind") // of a view that did not take hold, and that nobody else had heard of
-		m.world.trace.remark("the record is behind")
+		m.world.trace.Remark("the record is behind")
 		m.loseRecord()
 	}
 	if m.lost && r.at >= m.quiet { // it may have been given a later view since, by a call of before the loss
@@ -296,13 +286,13 @@ func (m *manager) write(v view.View) {
 		m.former = m.record
 	}
 	m.record = m.add(v)
-	m.world.trace.remark("the record is the view of epoch %d: %s", v.Epoch, membersText(v)+keepersText(v))
+	m.world.trace.Remark("the record is the view of epoch %d: %s", v.Epoch, diagram.MembersText(v)+diagram.KeepersText(v))
 	if m.forget != nil && m.losses == 0 && !m.world.Settled {
 		m.forgetAfter(m.forget, m.record)
 		return
 	}
 	often := 300
-	if m.world.env.parted != nil {
+	if m.world.env.Partitioned != nil {
 		often = 100 // views are many
 	}
 	if m.draw.Chance(often) {
@@ -347,10 +337,10 @@ func (m *manager) rebuild() {
 		}
 	}
 	found, known, err := membership.Rebuild(reports)
-	if err != nil && m.wrong == (managerMistakes{}) && w.env.parted == nil {
+	if err != nil && m.wrong == (schedule.ManagerMistakes{}) && w.env.Partitioned == nil {
 		w.Fail("rebuild the record: %w", err)
 	}
-	if err != nil && w.Settled && w.env.parted != nil {
+	if err != nil && w.Settled && w.env.Partitioned != nil {
 		m.intervene(highest)
 	}
 	if err != nil || !known || found.Epoch != v.Epoch {
@@ -363,7 +353,7 @@ func (m *manager) rebuild() {
 	if found.Joint() {
 		w.Took("change.rebuilt-joint")
 	}
-	w.trace.remark("the record is rebuilt: the view of epoch %d", found.Epoch)
+	w.trace.Remark("the record is rebuilt: the view of epoch %d", found.Epoch)
 	m.lost, m.record = false, m.add(found)
 	if c := m.change; c != nil {
 		c.resume(found)
@@ -372,7 +362,7 @@ func (m *manager) rebuild() {
 
 // hopeless reports whether more is lost than any decision can make good: what is left can only wait for a person.
 func (m *manager) hopeless() bool {
-	if m.world.env.parted != nil {
+	if m.world.env.Partitioned != nil {
 		return m.partitionLost()
 	}
 	return m.unknowable()
@@ -398,7 +388,7 @@ func (m *manager) missing() string {
 	if !m.begun {
 		return ""
 	}
-	if m.world.env.parted != nil {
+	if m.world.env.Partitioned != nil {
 		return m.missingParts()
 	}
 	record := &m.views[m.record]

@@ -14,7 +14,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/definition"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/simulator/kernel"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/workload"
 )
 
@@ -28,11 +29,11 @@ type Experiment struct {
 	Think      time.Duration // how long a client rests between two operations
 	Duration   time.Duration // virtual; the first and the last twelfth are left out of the figures
 	Seed       uint64
-	Faults     []FaultKind // injected all the time, except in the end; none for figures
-	Losses     int         // how many members may have lost their disks at once; 0: any minority
-	Data       int         // how many fragments restore a value; 0: values are stored whole
-	Keep       bool        // members that change are never fewer than before
-	Partitions *Partitions // nil: the protocol is what Start says
+	Faults     []faults.Kind // injected all the time, except in the end; none for figures
+	Losses     int           // how many members may have lost their disks at once; 0: any minority
+	Data       int           // how many fragments restore a value; 0: values are stored whole
+	Keep       bool          // members that change are never fewer than before
+	Partitions *Partitions   // nil: the protocol is what Start says
 	// The protocol is regular sequentially consistent: clients are sessions, and their reads are regular.
 	Regular bool
 
@@ -50,6 +51,24 @@ type Partitions struct {
 	Homes    []string        // sites of masters, by partition; by default they go round
 	Moves    []Moved         // of masters
 	Splits   []time.Duration // when there is to be one partition more
+}
+
+// Moved is a move of a master in an experiment.
+type Moved struct {
+	At        time.Duration
+	Partition int
+	To        string // the site
+}
+
+// planned are the moves and splits of an experiment, as faults.
+func (c *Partitions) planned(sites []string) (all []faults.Fault) {
+	for _, m := range c.Moves {
+		all = append(all, faults.Fault{Kind: faults.Move, Node: slices.Index(sites, m.To), Partition: m.Partition, At: m.At})
+	}
+	for _, at := range c.Splits {
+		all = append(all, faults.Fault{Kind: faults.Split, At: at})
+	}
+	return all
 }
 
 // Measured is what came of an experiment.
@@ -83,15 +102,16 @@ func Measure(ctx context.Context, x Experiment) (Measured, error) {
 		return Measured{}, err
 	}
 	env := x.environment()
-	faults := x.faults(env)
-	w := newWorld(x.Seed, env, x.Start, nil, false, newcomers(faults))
+	s := schedule.Schedule{Seed: x.Seed, Settle: x.Duration, Environment: env}
+	s.DrawSteadily(schedule.Options{Faults: x.Faults, Keep: x.Keep})
+	w := newWorld(x.Seed, env, x.Start, nil, false, newcomers(s.Faults))
 	w.Context = ctx
 	if x.Progress != nil {
 		w.Progress = func() { x.Progress(w.Now, w.recorder.Len()) }
 	}
 	m := Measured{Report: workload.NewReport()}
 	edge := x.Duration / 12
-	for i := range len(env.network.Sites) * x.Clients {
+	for i := range len(env.Network.Sites) * x.Clients {
 		generator, err := x.Workload.Generator(i)
 		if err != nil {
 			return Measured{}, err
@@ -115,13 +135,13 @@ func Measure(ctx context.Context, x Experiment) (Measured, error) {
 		}
 	}
 	if x.Partitions != nil {
-		faults = append(append(faults, x.Partitions.moves(x.Network.Sites)...), x.Partitions.splits()...)
+		s.Faults = append(s.Faults, x.Partitions.planned(x.Network.Sites)...)
 	}
-	w.inject(faults)
+	w.inject(s.Faults)
 	class, reason := w.live(x.Duration)
 	operations := w.recorder.Operations()
 	m.History = operations
-	m.Operations, m.Events, m.Faults = len(operations), w.Events, len(faults)
+	m.Operations, m.Events, m.Faults = len(operations), w.Events, len(s.Faults)
 	if class == "" {
 		class, reason = w.judge(operations, cmp.Or(x.judgeFor, measureCheck))
 	}
@@ -152,52 +172,28 @@ func (x Experiment) validate() error {
 	return x.Workload.Validate()
 }
 
-func (x Experiment) environment() environment {
-	env := environment{
-		network:   x.Network,
-		shards:    max(x.Shards, 1),
-		jitter:    quietJitter,
-		disks:     slices.Repeat([]window{{fastSync, slowSync}}, len(x.Network.Sites)),
-		retry:     2 * x.Network.Largest(),
-		clientRTT: profile.Local,
-		regular:   x.Regular,
-		losses:    x.Losses,
-		data:      x.Data,
+func (x Experiment) environment() schedule.Environment {
+	env := schedule.Environment{
+		Network:   x.Network,
+		Shards:    max(x.Shards, 1),
+		Jitter:    quietJitter,
+		Disks:     slices.Repeat([]schedule.Window{{Low: fastSync, High: slowSync}}, len(x.Network.Sites)),
+		Retry:     2 * x.Network.Largest(),
+		ClientRTT: profile.Local,
+		Regular:   x.Regular,
+		Losses:    x.Losses,
+		Data:      x.Data,
 	}
-	env.suspect = 3 * env.retry
+	env.Suspect = 3 * env.Retry
 	if x.Partitions != nil {
-		env.parted = x.Partitions.parted(&env, len(x.Faults) > 0)
+		env.Partitioned = x.Partitions.parted(&env, len(x.Faults) > 0)
 	}
-	env.doubtful = slices.Contains(x.Faults, OldCopy)
+	env.Doubtful = slices.Contains(x.Faults, faults.OldCopy)
 	if len(x.Faults) > 0 {
-		env.jitter, env.sealed, env.skewed = faultyJitter, true, true
-		env.patience = 4 * env.retry
+		env.Jitter, env.Sealed, env.Skewed = faultyJitter, true, true
+		env.Patience = 4 * env.Retry
 	}
 	return env
-}
-
-// faults draws one for every few round trips, most of the time one or two at once.
-func (x Experiment) faults(env environment) []Fault {
-	if len(x.Faults) == 0 {
-		return nil
-	}
-	s := Schedule{Settle: x.Duration, env: env}
-	count := 1 + int(x.Duration/(4*env.retry))
-	n := len(env.network.Sites)
-	if env.parted != nil {
-		x.Faults = anywhere(x.Faults)
-	}
-	if kinds := ofParts(without(x.Faults, Change)); len(kinds) > 0 {
-		s.drawFaults(kernel.NewStream(x.Seed, kernel.ForSchedule, 0), n, kinds, count)
-	}
-	if slices.Contains(x.Faults, Change) {
-		s.drawChanges(x.Seed, n, Options{Keep: x.Keep})
-	}
-	if env.parted != nil {
-		s.drawForParts(kernel.NewStream(x.Seed, kernel.ForPartitions, 0), n, Options{Faults: x.Faults})
-		s.drawMoves(x.Seed, n, Options{Faults: x.Faults})
-	}
-	return s.Faults
 }
 
 // closedLoop is a source whose client begins its next operation when the last one has ended, or when it has rested.

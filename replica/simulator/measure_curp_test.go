@@ -9,6 +9,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/workload"
 )
 
@@ -80,7 +81,7 @@ func TestCURPUnderSkew(t *testing.T) {
 func TestCURPReplaysWithFaults(t *testing.T) {
 	t.Parallel()
 	x := curpExperiment(t, "gryff-a", "CA", "VA", "IR")
-	x.Clients, x.Duration, x.Shards, x.Faults = 4, 20*time.Second, 3, CURPFaultKinds()
+	x.Clients, x.Duration, x.Shards, x.Faults = 4, 20*time.Second, 3, faults.CURPKinds()
 	x.Partitions.Homes, x.Workload.Keys = nil, workload.Conflict
 	first, second := measure(t, x), measure(t, x)
 	if first.Faults == 0 || first.Events != second.Events || string(bytesOf(t, first.History)) != string(bytesOf(t, second.History)) {

@@ -8,6 +8,7 @@ import (
 	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/workload"
 )
 
@@ -154,7 +155,7 @@ func TestGusReadsPastCrashedWriters(t *testing.T) {
 	}
 	_, worst := row.RoundTrips(register.Read, 5)
 	x := ofTheTable(t, row, 5, 0.25)
-	x.Duration, x.Faults = 30*time.Second, []FaultKind{Crash}
+	x.Duration, x.Faults = 30*time.Second, []faults.Kind{faults.Crash}
 	reads, at, beyond := 0, 0, 0
 	for _, o := range measure(t, x).History {
 		if o.Request.Kind != register.Read || o.Result.Status != register.OK {

@@ -10,6 +10,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/workload"
 )
 
@@ -97,7 +99,7 @@ func TestFiveSites(t *testing.T) {
 func TestMeasureReplaysWithFaults(t *testing.T) {
 	t.Parallel()
 	x := experiment(t, Member(abd.Factory), "ycsb-a", "CA", "VA", "IR")
-	x.Clients, x.Duration, x.Faults, x.Shards = 4, 20*time.Second, FaultKinds(), 3
+	x.Clients, x.Duration, x.Faults, x.Shards = 4, 20*time.Second, faults.Kinds(), 3
 	var reports [2]bytes.Buffer
 	for i := range reports {
 		m := measure(t, x)
@@ -118,7 +120,7 @@ func TestMeasureTellsViolations(t *testing.T) {
 	x := experiment(t, startToy(toyMistakes{readLocally: true}), "ycsb-a", "CA", "VA", "IR")
 	x.Clients, x.Duration, x.Workload.Conflict = 2, 2*time.Second, 0.5
 	m, err := Measure(t.Context(), x)
-	if err != nil || m.OK() || string(m.Report.Verdict) != string(Violation) || m.Reason == "" {
+	if err != nil || m.OK() || string(m.Report.Verdict) != string(check.Violation) || m.Reason == "" {
 		t.Errorf("%v, %s: %s", err, m.Report.Verdict, m.Reason)
 	}
 }

@@ -6,13 +6,9 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/membership"
-	"github.com/georegister/georegister/replica/simulator/kernel"
+	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/view"
 )
-
-// Forget is a fault of worlds with masters: the record of views is lost when few have been told of the newest, and is
-// made again from what the others say.
-const Forget FaultKind = "forget"
 
 // memberPaths are what happens to the members of worlds with masters.
 func memberPaths() []string {
@@ -22,51 +18,9 @@ func memberPaths() []string {
 	}
 }
 
-// drawMembers adds to a schedule of CURP members that come and go, disks of members that are lost, and views that are
-// forgotten. It draws from a stream of its own.
-func (s *Schedule) drawMembers(seed uint64, n int, options Options) {
-	draw := kernel.NewStream(seed, kernel.ForPartitions, 2)
-	p := s.env.parted
-	changes := draw.Chance(180)
-	if slices.Contains(options.Faults, Change) && changes {
-		s.stretch(2)
-		size := n
-		for range 1 + draw.Below(2) {
-			f := Fault{Kind: Change, At: draw.Between(s.Settle/20, s.Settle*6/10), Node: draw.Below(n), Alive: draw.Chance(600)}
-			f.Join, f.Leave = drawSizes(draw, size, false)
-			size += f.Join - f.Leave
-			// All who leave may be lost at once; who was given up for an abandoned change is replaced by another one.
-			p.spares += 8 + 6*f.Join
-			s.Faults = append(s.Faults, f)
-		}
-		p.placement.Faults += draw.Below(2) // as many as there are members for
-	}
-	if slices.Contains(options.Faults, Wipe) && draw.Chance(150) {
-		for range 1 + draw.Below(2) {
-			f := Fault{Kind: Wipe, Node: draw.Below(n), At: draw.Between(s.Settle/10, s.Settle*8/10), For: draw.Between(s.env.retry/4, 3*s.env.retry)}
-			f.Rate = []int{0, 500, 1000}[draw.Below(3)]
-			p.spares += 6 // the change may be abandoned, and tried again
-			s.Faults = append(s.Faults, f)
-		}
-	}
-	if slices.Contains(options.Faults, Forget) && draw.Chance(150) {
-		p.spares += 2 // those of a view that was forgotten are not seen again
-		at := draw.Between(s.Settle/10, s.Settle*8/10)
-		s.Faults = append(s.Faults, Fault{Kind: Forget, At: at, For: draw.Between(2*s.env.retry, 20*s.env.retry)})
-	}
-	if draw.Chance(100) {
-		p.placement.Faults, p.placement.Alone = 0, 1+draw.Below(2)
-	}
-	for i := range s.Faults {
-		if s.Faults[i].Kind == Partition {
-			s.Faults[i].Side |= uint64(draw.Below(1<<min(p.spares, 62-2*n))) << (2 * n)
-		}
-	}
-}
-
 // placement is how partitions are to be kept with the members of a view.
 func (m *manager) placement(v view.View) membership.Placement {
-	placement := m.world.env.parted.placement
+	placement := m.world.env.Partitioned.Placement
 	placement.Faults = min(placement.Faults, membership.Faults(v, m.change != nil && m.change.abandoned))
 	return placement
 }
@@ -94,7 +48,7 @@ func (m *manager) accompany(c *change) {
 	for _, nd := range c.newcomers {
 		x := m.recruit()
 		beside := nd.config.Self
-		if m.world.env.parted.placement.Dedicated {
+		if m.world.env.Partitioned.Placement.Dedicated {
 			beside = 0
 		}
 		m.world.employ(x, nd.site, beside)
@@ -143,7 +97,7 @@ func (m *manager) beginMove(s *membership.Snapshot, v view.View) {
 		told := slices.ContainsFunc(s.Members, func(r membership.MemberReport) bool { return r.Member == member.ID && r.Disk != member.Disk })
 		if (told || nd.gone) && room > 0 {
 			w.Took("curp.member-lost")
-			m.begin(&fault{Fault: Fault{Kind: Change, Node: nd.site, Join: 1, Leave: 1, Alive: true}}, v)
+			m.begin(&fault{Fault: faults.Fault{Kind: faults.Change, Node: nd.site, Join: 1, Leave: 1, Alive: true}}, v)
 			if m.change != nil && room == 1 {
 				m.change.patience = 0 // there is nobody left to try again with
 			}
@@ -163,7 +117,7 @@ func (m *manager) beginMove(s *membership.Snapshot, v view.View) {
 func (m *manager) watch(c *change, s *membership.Snapshot) {
 	w := m.world
 	c.rounds++
-	if !w.Settled && c.patience > 0 && c.rounds > c.patience || w.Settled && time.Duration(c.rounds)*m.pace.For > 40*w.env.retry {
+	if !w.Settled && c.patience > 0 && c.rounds > c.patience || w.Settled && time.Duration(c.rounds)*m.pace.For > 40*w.env.Retry {
 		c.abandoned = true
 	}
 	s.Abandon = c.abandoned
@@ -263,7 +217,7 @@ func (f *fault) postpone(w *world) bool {
 	if f.waited++; f.waited > 100 {
 		return false
 	}
-	f.beginAfter(w, w.env.retry/4)
+	f.beginAfter(w, w.env.Retry/4)
 	return true
 }
 
@@ -310,10 +264,10 @@ func (m *manager) forgetAfter(f *fault, position int) {
 	for range m.draw.Below(2) {
 		add(v.Members[m.draw.Below(v.Size())].ID)
 	}
-	cut := Fault{Kind: Partition, Everywhere: true, At: w.Now, For: f.For, Rate: 500}
+	cut := faults.Fault{Kind: faults.Partition, Everywhere: true, At: w.Now, For: f.For, Rate: 500}
 	for _, id := range few {
 		cut.Side |= 1 << (id - 1)
-		w.After(m.draw.Between(0, w.env.retry/4), func() { m.tell(w.nodes[id-1], position) })
+		w.After(m.draw.Between(0, w.env.Retry/4), func() { m.tell(w.nodes[id-1], position) })
 	}
 	for _, x := range v.Witnesses {
 		if m.draw.Chance(400) {
@@ -321,7 +275,7 @@ func (m *manager) forgetAfter(f *fault, position int) {
 		}
 	}
 	w.Took("curp.forgotten")
-	w.trace.remark("few are told of it: %v", few)
+	w.trace.Remark("few are told of it: %v", few)
 	if m.draw.Chance(800) {
 		w.faults = append(w.faults, &fault{Fault: cut})
 		w.faults[len(w.faults)-1].begin(w)
@@ -330,8 +284,8 @@ func (m *manager) forgetAfter(f *fault, position int) {
 	m.forgetAnswers()
 	m.away = w.Now + m.draw.Between(0, 6*m.pace.For)
 	m.losses++
-	m.quiet = w.Now + max(m.pace.Size, w.env.retry/4)
-	w.trace.remark("the manager crashes, and its record is lost")
+	m.quiet = w.Now + max(m.pace.Size, w.env.Retry/4)
+	w.trace.Remark("the manager crashes, and its record is lost")
 	m.loseRecord()
 }
 
@@ -356,7 +310,7 @@ func (m *manager) intervene(keep int) {
 		if nd.held == none || nd.held == keep || nd.down || m.views[nd.held].Epoch != m.views[keep].Epoch {
 			continue
 		}
-		w.trace.note(nd, "is stopped, and its view removed")
+		w.trace.Note(nd.index, "is stopped, and its view removed")
 		nd.crash(0, 0)
 		nd.enter(none)
 		nd.after(time.Millisecond, nd.restart)

@@ -41,7 +41,7 @@ func (nd *node) enter(position int) {
 	}
 	nd.held, nd.acts = position, v.Index(nd.config.Self) >= 0
 	nd.config.View, nd.config.Nearest = v, nil
-	for _, site := range append([]int{nd.site}, nd.world.env.network.Nearest(nd.site)...) {
+	for _, site := range append([]int{nd.site}, nd.world.env.Network.Nearest(nd.site)...) {
 		for _, other := range v.Members {
 			if other.ID != nd.config.Self && nd.world.nodes[other.ID-1].site == site {
 				nd.config.Nearest = append(nd.config.Nearest, other.ID)
@@ -72,7 +72,7 @@ func (nd *node) transferring() bool {
 		if m, ok := s.protocol.(protocol.Joiner); ok && m.Change().Records > 0 {
 			return true
 		}
-		if _, ok := s.disk.records[transferKey]; ok {
+		if _, ok := s.disk.Records[transferKey]; ok {
 			return true
 		}
 	}
@@ -89,18 +89,18 @@ func (nd *node) learn(position int) bool {
 	if v.Epoch <= nd.config.View.Epoch || v.Index(nd.config.Self) < 0 && nd.config.Self > v.LastIssued() {
 		return false
 	}
-	w.trace.note(nd, "takes on the view of epoch %d", v.Epoch)
+	w.trace.Note(nd.index, "takes on the view of epoch %d", v.Epoch)
 	w.Took("change.view")
 	switch {
 	case !nd.acts:
 		nd.enter(position)
 		nd.begin(true)
 		nd.wake()
-	case nd.draw.Chance(100) && (w.env.parted == nil || !w.Settled && nd.draw.Chance(200)):
+	case nd.draw.Chance(100) && (w.env.Partitioned == nil || !w.Settled && nd.draw.Chance(200)):
 		w.Took("change.crash-in-switch")
-		nd.crash(nd.draw.Below(nd.log.syncing+1), []int{0, 500, 1000}[nd.draw.Below(3)])
+		nd.crash(nd.draw.Below(nd.log.Syncing+1), []int{0, 500, 1000}[nd.draw.Below(3)])
 		nd.enter(position)
-		nd.after(nd.draw.Between(0, w.env.retry), nd.restart)
+		nd.after(nd.draw.Between(0, w.env.Retry), nd.restart)
 	default:
 		nd.handOver(position)
 	}
@@ -111,7 +111,7 @@ func (nd *node) learn(position int) bool {
 // disk, what is answered with that is answered, and the operations that are left go on.
 func (nd *node) handOver(position int) {
 	w := nd.world
-	done := nd.persist(len(nd.log.entries))
+	done := nd.persist(len(nd.log.Entries))
 	nd.release(done)
 	nd.cut = []int{0, 500, 1000}[nd.draw.Below(3)] // of the messages on their way
 	var unfinished [][]protocol.Request
@@ -147,7 +147,7 @@ func (nd *node) handOver(position int) {
 		nd.wake()
 		return
 	}
-	now := nd.clock.read(w.Now)
+	now := nd.clock.Read(w.Now)
 	goOn := make([][]protocol.Request, len(nd.running()))
 	for _, requests := range unfinished {
 		for _, r := range requests {

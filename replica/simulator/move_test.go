@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // Worlds with more shards than sites, and with two sites, among them some whose masters move, are served as any.
@@ -12,12 +14,12 @@ func TestCURPSurvivesManyShards(t *testing.T) {
 	took := map[string]int{}
 	many, two, moves := 0, 0, 0
 	for seed := uint64(1); many < seedsFor(t)/40 || two < many/4; seed++ {
-		s := Draw(seed, curpOptions(curp.Mistakes{}))
+		s := schedule.Draw(seed, curpOptions(curp.Mistakes{}))
 		sites := map[string]bool{}
-		for _, site := range s.env.network.Sites {
+		for _, site := range s.Environment.Network.Sites {
 			sites[site] = true
 		}
-		if s.env.shards <= len(s.env.network.Sites) {
+		if s.Environment.Shards <= len(s.Environment.Network.Sites) {
 			continue
 		}
 		many++
@@ -25,11 +27,11 @@ func TestCURPSurvivesManyShards(t *testing.T) {
 			two++
 		}
 		for _, f := range s.Faults {
-			if f.Kind == Move {
+			if f.Kind == faults.Move {
 				moves++
 			}
 		}
-		if f := s.Run(nil, func(path string) { took[path]++ }).Failure; f != nil {
+		if f := Run(s, nil, func(path string) { took[path]++ }).Failure; f != nil {
 			t.Errorf("%v\n%s", f, Explain(f))
 		}
 	}

@@ -50,10 +50,10 @@ type letter struct {
 func (w *world) delay(l *link) time.Duration { return w.delayBy(l, l.draw) }
 
 func (w *world) delayBy(l *link, draw kernel.Stream) time.Duration {
-	if w.env.jitter == 0 {
+	if w.env.Jitter == 0 {
 		return l.oneWay
 	}
-	return l.oneWay + draw.Between(0, l.oneWay*time.Duration(w.env.jitter)/1000)
+	return l.oneWay + draw.Between(0, l.oneWay*time.Duration(w.env.Jitter)/1000)
 }
 
 // send gives messages to the network.
@@ -66,7 +66,7 @@ func (w *world) send(from *node, shard int, envelopes []protocol.Envelope) {
 			return
 		}
 		e.Message.Shard = uint32(shard)
-		if w.env.sealed {
+		if w.env.Sealed {
 			w.agree(e.Message)
 		}
 		w.transmit(from.index, to, e.Message)
@@ -81,17 +81,17 @@ func (w *world) transmit(from, to int, m *peerv1.Message) {
 	}
 	if l.partition != nil {
 		l.partition.touch(w)
-		w.trace.dropped(from, to, m, "partition")
+		w.trace.Dropped(from, to, m, "partition")
 		return
 	}
 	if l.loss != nil && draw.Chance(l.loss.Rate) {
 		l.loss.touch(w)
-		w.trace.dropped(from, to, m, "lost")
+		w.trace.Dropped(from, to, m, "lost")
 		return
 	}
 	sender := w.nodes[from]
 	e := letter{from: from, to: to, life: sender.life, message: m, held: sender.held}
-	if w.env.sealed {
+	if w.env.Sealed {
 		if e.message, e.sealed = w.seal(m); e.sealed == nil {
 			return
 		}
@@ -99,7 +99,7 @@ func (w *world) transmit(from, to int, m *peerv1.Message) {
 	if l.duplicate != nil && draw.Chance(l.duplicate.Rate) {
 		l.duplicate.touch(w)
 		copied := e
-		if w.env.sealed {
+		if w.env.Sealed {
 			if copied.message, copied.sealed = w.seal(m); copied.sealed == nil {
 				return
 			}
@@ -160,26 +160,26 @@ func (w *world) arrive(e *letter) {
 		}
 	}
 	if sender := w.nodes[from]; e.life != sender.life && draw.Chance(sender.cut) {
-		w.trace.dropped(from, to, e.message, "not sent before the crash")
+		w.trace.Dropped(from, to, e.message, "not sent before the crash")
 		return
 	}
 	if p := l.partition; p != nil && draw.Chance(p.Rate) {
 		p.touch(w)
-		w.trace.dropped(from, to, e.message, "partition")
+		w.trace.Dropped(from, to, e.message, "partition")
 		return
 	}
 	nd := w.nodes[to]
 	if nd.down {
-		w.trace.dropped(from, to, e.message, "down")
+		w.trace.Dropped(from, to, e.message, "down")
 		return
 	}
 	if e.held != nd.held && nd.witness == nil && w.nodes[from].witness == nil {
 		w.Took("change.other-epoch")
-		if w.env.parted != nil {
+		if w.env.Partitioned != nil {
 			w.teach(e.held, nd, w.nodes[from]) // what comes from another view has to be refused by who gets it
-		} else if !w.env.wrong.anyEpoch {
+		} else if !w.env.Mistakes.AnyEpoch {
 			w.teach(e.held, nd, w.nodes[from])
-			w.trace.dropped(from, to, e.message, "another view")
+			w.trace.Dropped(from, to, e.message, "another view")
 			return
 		}
 	}

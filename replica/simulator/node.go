@@ -9,6 +9,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/kernel"
+	"github.com/georegister/georegister/replica/simulator/machine"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -23,8 +24,8 @@ type node struct {
 
 	// The machine, which survives the process.
 	boots uint32
-	log   log
-	clock clock
+	log   machine.Log
+	clock machine.Clock
 
 	// The process. Events of an earlier process carry a lower life and are void.
 	life    uint32
@@ -59,7 +60,7 @@ type node struct {
 
 // shard is a part of the keys with a protocol of its own.
 type shard struct {
-	disk     *disk
+	disk     *machine.Disk
 	journal  *protocol.Journal
 	protocol protocol.Protocol // nil: the node is in no view
 }
@@ -88,13 +89,13 @@ func newNode(w *world, index, site int) *node {
 		Self:      view.MemberID(index + 1),
 		Functions: w.functions,
 		Limits:    register.DefaultLimits(),
-		Retry:     w.env.retry,
-		Suspect:   w.env.suspect,
+		Retry:     w.env.Retry,
+		Suspect:   w.env.Suspect,
 		Seed:      w.Seed*31 + uint64(index),
 		Count:     w.Count,
 	}
-	for range w.env.shards {
-		nd.shards = append(nd.shards, &shard{disk: newDisk()})
+	for range w.env.Shards {
+		nd.shards = append(nd.shards, &shard{disk: machine.NewDisk()})
 	}
 	return nd
 }
@@ -110,13 +111,13 @@ func (nd *node) boot() {
 		nd.wipe()
 	}
 	shown, ppm := w.Now, 0
-	if w.env.skewed {
+	if w.env.Skewed {
 		shown, ppm = nd.draw.Between(0, time.Hour), nd.draw.Below(401)-200
 	}
-	nd.clock.set(w.Now, shown, ppm)
+	nd.clock.Set(w.Now, shown, ppm)
 	if nd.witness != nil {
 		nd.life++
-		w.trace.started(nd)
+		w.trace.Note(nd.index, "starts, boot %d", nd.boots)
 		nd.witness.start()
 		return
 	}
@@ -129,13 +130,13 @@ func (nd *node) begin(continued bool) {
 	w := nd.world
 	nd.life++
 	nd.boots++
-	if w.env.shuffled {
+	if w.env.Shuffled {
 		nd.shuffle()
 	}
 	nd.config.Boot = nd.boots
 	nd.config.Nonce = uint64(nd.index)<<32 | uint64(uint32(nd.life)*0x9e3779b1) // in no order
-	nd.config.Bootstrap, nd.config.Undoubted = nd.founded(), !w.env.doubtful
-	w.trace.started(nd)
+	nd.config.Bootstrap, nd.config.Undoubted = nd.founded(), !w.env.Doubtful
+	w.trace.Note(nd.index, "starts, boot %d", nd.boots)
 	if !nd.acts {
 		for _, s := range nd.shards {
 			s.protocol = nil
@@ -143,15 +144,15 @@ func (nd *node) begin(continued bool) {
 		return
 	}
 	vouched, promised := nd.vouched(continued), nd.promised(continued)
-	if w.env.parted != nil {
+	if w.env.Partitioned != nil {
 		nd.divide()
 	}
 	for i, s := range nd.running() {
 		s.journal = protocol.NewJournal(s.disk)
-		nd.config.Continued = s.vouched(continued) || w.env.parted != nil && vouched
+		nd.config.Continued = s.vouched(continued) || w.env.Partitioned != nil && vouched
 		var p protocol.Protocol
 		var err error
-		if w.env.parted != nil {
+		if w.env.Partitioned != nil {
 			p, err = nd.startPart(i, s.journal, promised)
 		} else {
 			p, err = w.start(nd.config, s.journal)
@@ -161,10 +162,10 @@ func (nd *node) begin(continued bool) {
 			return
 		}
 		s.protocol = p
-		p.Tick(nd.clock.read(w.Now))
+		p.Tick(nd.clock.Read(w.Now))
 		nd.flush(i)
 	}
-	nd.after(nd.draw.Between(0, w.env.retry/4), nd.ticked)
+	nd.after(nd.draw.Between(0, w.env.Retry/4), nd.ticked)
 }
 
 // shuffle changes whom the next process takes for near. The last one keeps what it was told.
@@ -180,7 +181,7 @@ func (nd *node) shuffle() {
 // crash stops the process; what was not durable is lost. Of the batches that an fsync was writing, the first
 // intact ones reached the disk. Of the messages on their way, cut in 1000 had not left the machine.
 func (nd *node) crash(intact, cut int) {
-	nd.world.trace.crashed(nd)
+	nd.world.trace.Happened("%d crashes", nd.index+1)
 	nd.stop(intact, cut)
 }
 
@@ -192,8 +193,8 @@ func (nd *node) stop(intact, cut int) {
 	if nd.witness != nil {
 		nd.witness.crash(intact)
 	}
-	for _, e := range nd.log.crash(intact) {
-		nd.shards[e.shard].disk.apply(e.batch)
+	for _, e := range nd.log.Crash(intact) {
+		nd.shards[e.Shard].disk.Apply(e.Batch)
 	}
 	for _, c := range w.clients {
 		c.reset(nd)
@@ -219,9 +220,9 @@ func (nd *node) restart() {
 func (nd *node) resume() {
 	if nd.paused {
 		nd.paused = false
-		nd.world.trace.note(nd, "goes on")
-		if nd.world.env.standing {
-			nd.clock.set(nd.world.Now, time.Duration(nd.clock.read(nd.since)), nd.clock.ppm)
+		nd.world.trace.Note(nd.index, "goes on")
+		if nd.world.env.ClockStops {
+			nd.clock.Set(nd.world.Now, time.Duration(nd.clock.Read(nd.since)), nd.clock.Ppm)
 		}
 		if len(nd.inbox) > 0 {
 			nd.work()
@@ -239,8 +240,8 @@ func (nd *node) input(in input) {
 	if nd.slow != nil {
 		wait = nd.draw.Between(0, nd.slow.Size)
 		nd.slow.touch(nd.world)
-	} else if nd.world.env.gather > 0 && !(in.message != nil && aside(in.message)) && nd.draw.Chance(250) {
-		wait = nd.draw.Between(0, nd.world.env.gather)
+	} else if nd.world.env.Gather > 0 && !(in.message != nil && aside(in.message)) && nd.draw.Chance(250) {
+		wait = nd.draw.Between(0, nd.world.env.Gather)
 	}
 	if wait == 0 {
 		nd.work()
@@ -259,17 +260,17 @@ func (nd *node) turn() {
 
 // work is one turn: everything that has arrived, then what it asks for.
 func (nd *node) work() {
-	now := nd.clock.read(nd.world.Now)
+	now := nd.clock.Read(nd.world.Now)
 	for i := range nd.inbox {
 		in := &nd.inbox[i]
 		if in.message != nil {
-			nd.world.trace.delivered(nd, in)
+			nd.world.trace.Delivered(int(in.from)-1, nd.index, in.message)
 			if nd.witness != nil {
 				nd.witness.receive(in)
 				continue
 			}
 			if shards := nd.running(); nd.acts && int(in.message.Shard) < len(shards) {
-				if nd.world.env.parted != nil {
+				if nd.world.env.Partitioned != nil {
 					shards[in.message.Shard].protocol.Tick(now) // leases are judged by it
 				}
 				shards[in.message.Shard].protocol.Receive(in.from, in.message)
@@ -298,7 +299,7 @@ func (nd *node) submit(in *input, now protocol.Instant) {
 		return
 	}
 	deadline := protocol.Instant(0)
-	if d := nd.world.env.deadline; d > 0 && !nd.world.Settled { // then clients wait for ever, and so must the protocol
+	if d := nd.world.env.Deadline; d > 0 && !nd.world.Settled { // then clients wait for ever, and so must the protocol
 		deadline = now.Add(d)
 	}
 	op := in.client.operation
@@ -312,11 +313,11 @@ func (nd *node) submit(in *input, now protocol.Instant) {
 // ticked is the timer. A paused process finds it due when it goes on.
 func (nd *node) ticked() {
 	w := nd.world
-	nd.after(w.env.retry/4, nd.ticked)
+	nd.after(w.env.Retry/4, nd.ticked)
 	if nd.paused || !nd.acts {
 		return
 	}
-	now := nd.clock.read(w.Now)
+	now := nd.clock.Read(w.Now)
 	for i, s := range nd.running() {
 		if nd.down {
 			return // it has lost its disk
@@ -359,28 +360,28 @@ func (nd *node) flush(index int) {
 	nd.complete(e.Complete)
 	switch {
 	case e.Persist.Sequence != 0:
-		nd.log.entries = append(nd.log.entries, entry{index, e.Persist, e.SendAfterPersist, e.CompleteAfterPersist})
+		nd.log.Entries = append(nd.log.Entries, machine.Entry{Shard: index, Batch: e.Persist, Send: e.SendAfterPersist, Complete: e.CompleteAfterPersist})
 		nd.sync()
-	case len(nd.log.entries) == 0:
+	case len(nd.log.Entries) == 0:
 		w.send(nd, index, e.SendAfterPersist)
 		nd.complete(e.CompleteAfterPersist)
 	case len(e.SendAfterPersist)+len(e.CompleteAfterPersist) > 0:
-		nd.log.entries = append(nd.log.entries, entry{shard: index, send: e.SendAfterPersist, complete: e.CompleteAfterPersist})
+		nd.log.Entries = append(nd.log.Entries, machine.Entry{Shard: index, Send: e.SendAfterPersist, Complete: e.CompleteAfterPersist})
 	}
 	nd.found()
-	if w.env.parted != nil {
+	if w.env.Partitioned != nil {
 		nd.inspect(s)
 	}
 }
 
 // sync starts an fsync of all entries unless one is in flight.
 func (nd *node) sync() {
-	if nd.log.syncing > 0 || len(nd.log.entries) == 0 {
+	if nd.log.Syncing > 0 || len(nd.log.Entries) == 0 {
 		return
 	}
-	nd.log.syncing = len(nd.log.entries)
-	d := nd.world.env.disks[nd.site]
-	nd.after(nd.draw.Between(d.low, d.high), nd.synced)
+	nd.log.Syncing = len(nd.log.Entries)
+	d := nd.world.env.Disks[nd.site]
+	nd.after(nd.draw.Between(d.Low, d.High), nd.synced)
 }
 
 // synced makes durable what the fsync in flight covered.
@@ -393,37 +394,37 @@ func (nd *node) synced() {
 		nd.witness.synced()
 		return
 	}
-	done := nd.persist(nd.log.syncing)
+	done := nd.persist(nd.log.Syncing)
 	nd.sync()
 	nd.release(done)
-	if len(nd.log.entries) == 0 { // then its memory is free for the next ones
+	if len(nd.log.Entries) == 0 { // then its memory is free for the next ones
 		clear(done)
-		nd.log.entries = done[:0]
+		nd.log.Entries = done[:0]
 	}
 }
 
 // persist makes the first entries of the log durable.
-func (nd *node) persist(count int) []entry {
-	done := nd.log.entries[:count]
-	nd.log.entries = nd.log.entries[count:]
-	nd.log.syncing = 0
+func (nd *node) persist(count int) []machine.Entry {
+	done := nd.log.Entries[:count]
+	nd.log.Entries = nd.log.Entries[count:]
+	nd.log.Syncing = 0
 	for i := range done {
-		if e := &done[i]; e.batch.Sequence != 0 {
-			s := nd.shards[e.shard]
-			s.disk.apply(e.batch)
-			s.journal.Persisted(e.batch.Sequence)
+		if e := &done[i]; e.Batch.Sequence != 0 {
+			s := nd.shards[e.Shard]
+			s.disk.Apply(e.Batch)
+			s.journal.Persisted(e.Batch.Sequence)
 		}
 	}
-	nd.world.trace.durable(nd, len(done))
+	nd.world.trace.Note(nd.index, "durable: %d batches", len(done))
 	return done
 }
 
 // release lets go what waited for entries.
-func (nd *node) release(done []entry) {
+func (nd *node) release(done []machine.Entry) {
 	w := nd.world
 	for i := range done {
-		w.send(nd, done[i].shard, done[i].send)
-		nd.complete(done[i].complete)
+		w.send(nd, done[i].Shard, done[i].Send)
+		nd.complete(done[i].Complete)
 	}
 	nd.found()
 }
@@ -434,7 +435,7 @@ func (nd *node) found() {
 	if nd.lost && !nd.gone && nd.voter() {
 		nd.trusted = nd.trusted || nd.older || nd.boots <= nd.used
 		nd.lost = false
-		nd.world.trace.note(nd, "votes again")
+		nd.world.trace.Note(nd.index, "votes again")
 	}
 }
 
@@ -458,7 +459,7 @@ func (nd *node) complete(completions []protocol.Completion) {
 
 // voter reports whether the node votes, and will after a crash.
 func (nd *node) voter() bool {
-	if nd.down || !nd.acts || nd.world.env.parted != nil && !nd.founded() {
+	if nd.down || !nd.acts || nd.world.env.Partitioned != nil && !nd.founded() {
 		return false
 	}
 	for _, s := range nd.running() {

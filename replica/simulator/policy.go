@@ -16,7 +16,7 @@ func (m *manager) policy(c *change, s *membership.Snapshot) {
 	}
 	w := m.world
 	const waits = 40 // rounds, for those that are not done
-	s.Abandon = !w.Settled && c.patience > 0 && c.rounds > c.patience || w.Settled && w.Now > w.Calm+60*w.env.retry
+	s.Abandon = !w.Settled && c.patience > 0 && c.rounds > c.patience || w.Settled && w.Now > w.Calm+60*w.env.Retry
 	if c.hasty || c.rounds > waits {
 		for _, member := range s.View.Members {
 			s.Absent = append(s.Absent, member.ID)
@@ -48,7 +48,7 @@ func (m *manager) judge(c *change, s *membership.Snapshot) {
 // mislead puts known mistakes back: who holds a joint view counts as done with its part in the change, or who holds
 // an earlier view, and so has nothing to do yet, does.
 func (m *manager) mislead(s *membership.Snapshot) {
-	if !s.View.Joint() || !m.wrong.uncovered && !m.wrong.anyView {
+	if !s.View.Joint() || !m.wrong.Uncovered && !m.wrong.AnyView {
 		return
 	}
 	s.Standings = maps.Clone(s.Standings)
@@ -56,15 +56,15 @@ func (m *manager) mislead(s *membership.Snapshot) {
 	for _, member := range s.View.Members {
 		said, told := s.Standings[member.ID]
 		switch {
-		case m.wrong.uncovered && said.Digest == digest:
+		case m.wrong.Uncovered && said.Digest == digest:
 			said.Settled, said.Fetched = true, true
-		case m.wrong.anyView && told && said.Digest != digest:
+		case m.wrong.AnyView && told && said.Digest != digest:
 			said = membership.Standing{Digest: digest, Settled: true, Fetched: true}
 		}
 		if told {
 			s.Standings[member.ID] = said
 		}
-		if m.wrong.uncovered {
+		if m.wrong.Uncovered {
 			s.Absent = append(s.Absent, member.ID)
 		}
 	}
@@ -75,7 +75,7 @@ func (m *manager) mislead(s *membership.Snapshot) {
 // change.
 func (m *manager) recall() {
 	c := m.change
-	if !m.wrong.staleRecord || m.world.Settled || m.lost || c == nil || !c.concluded || c.abandoned {
+	if !m.wrong.StaleRecord || m.world.Settled || m.lost || c == nil || !c.concluded || c.abandoned {
 		return
 	}
 	m.record = slices.IndexFunc(m.views, func(v made) bool { return v.Epoch == c.joint })

@@ -5,23 +5,18 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // A manifest promises that so many disks can be lost, for good, without losing what was acknowledged. Schedules are
 // held to that at some of their answers: each set of disks that may be lost at that moment is lost, in a run of its
 // own, all other faults end, and what clients saw until then must still be so.
 
-// DiskLoss is the loss of disks for good, with their members, at an answer. All other faults end then.
-type DiskLoss struct {
-	Answer   int   // how many operations were answered for good until then
-	Members  []int // the positions of their nodes, and of those of witnesses
-	PowerCut bool  // all other processes stop at that moment too, and start again on what is durable
-}
-
 // promised are the schedules that lose disks at so many answers, which are spread over the schedule: at each of them
 // every set of disks that may be lost then.
-func (s Schedule) promised(ctx context.Context, start Start, answers int) (all []Schedule) {
-	whole := s.until(ctx, start, 0)
+func promised(ctx context.Context, s schedule.Schedule, start Start, answers int) (all []schedule.Schedule) {
+	whole := until(ctx, s, start, 0)
 	last := 0
 	for i := range answers {
 		answer := (whole.answered*(2*i+1) + answers) / (2 * answers)
@@ -29,9 +24,9 @@ func (s Schedule) promised(ctx context.Context, start Start, answers int) (all [
 			continue // there are fewer
 		}
 		last = answer
-		for _, set := range s.until(ctx, start, answer).losable() {
+		for _, set := range until(ctx, s, start, answer).losable() {
 			lossy := s
-			lossy.Lost = &DiskLoss{Answer: answer, Members: set, PowerCut: answer%2 == 0}
+			lossy.Lost = &schedule.DiskLoss{Answer: answer, Members: set, PowerCut: answer%2 == 0}
 			all = append(all, lossy)
 		}
 	}
@@ -39,8 +34,8 @@ func (s Schedule) promised(ctx context.Context, start Start, answers int) (all [
 }
 
 // until runs the schedule up to an answer, or to the end of its faults if that is 0.
-func (s Schedule) until(ctx context.Context, start Start, answer int) *world {
-	w := s.world(ctx, start, nil, false)
+func until(ctx context.Context, s schedule.Schedule, start Start, answer int) *world {
+	w := scheduled(ctx, s, start, nil, false)
 	w.Run(s.Settle, func() bool { return answer > 0 && w.answered >= answer })
 	return w
 }
@@ -79,7 +74,7 @@ func (w *world) losableNow(nd *node) bool {
 	switch {
 	case !nd.born || nd.lost || nd.gone:
 		return false
-	case w.env.parted == nil:
+	case w.env.Partitioned == nil:
 		return nd.acts && nd.witness == nil && w.tolerates(nd)
 	case nd.witness != nil:
 		_, serves := w.manager.views[w.manager.record].Witness(nd.config.Self)
@@ -91,7 +86,7 @@ func (w *world) losableNow(nd *node) bool {
 // mayLose reports whether all those disks may be lost at this moment. In a schedule that was made shorter it may be
 // otherwise than in the one that they were chosen for: who was to join is not there, or other disks are lost
 // already.
-func (w *world) mayLose(l *DiskLoss) bool {
+func (w *world) mayLose(l *schedule.DiskLoss) bool {
 	var lost []*node
 	defer func() {
 		for _, nd := range lost {
@@ -110,22 +105,22 @@ func (w *world) mayLose(l *DiskLoss) bool {
 
 // liveWithout runs the world up to the loss of members, and has everything read at every site once what is under way is
 // over.
-func (w *world) liveWithout(l *DiskLoss, settle time.Duration) (Class, string) {
+func (w *world) liveWithout(l *schedule.DiskLoss, settle time.Duration) (check.Class, string) {
 	w.Run(settle, func() bool { return w.answered >= l.Answer })
 	if w.Err != nil {
-		return Broken, w.Err.Error()
+		return check.Broken, w.Err.Error()
 	}
 	if !w.mayLose(l) {
 		return "", ""
 	}
 	w.lose(l)
-	bound := 120 * w.env.retry
+	bound := 120 * w.env.Retry
 	if !w.finish(bound) {
 		return w.stuck("after the loss ")
 	}
-	var reads []Planned
+	var reads []schedule.Planned
 	for _, key := range w.keys() {
-		reads = append(reads, Planned{w.Now, register.Operation{Kind: register.Read, Key: key}})
+		reads = append(reads, schedule.Planned{At: w.Now, Operation: register.Operation{Kind: register.Read, Key: key}})
 	}
 	for site := range w.serving {
 		w.addClient(site, &list{reads}, 0)
@@ -137,10 +132,10 @@ func (w *world) liveWithout(l *DiskLoss, settle time.Duration) (Class, string) {
 }
 
 // lose loses members for good. From now on no client begins anything, and there is no other fault.
-func (w *world) lose(l *DiskLoss) {
+func (w *world) lose(l *schedule.DiskLoss) {
 	for _, i := range l.Members {
 		w.nodes[i].giveUp()
-		w.trace.note(w.nodes[i], "is lost for good")
+		w.trace.Note(i, "is lost for good")
 	}
 	for _, nd := range w.nodes {
 		if l.PowerCut && !nd.down {

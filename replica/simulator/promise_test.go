@@ -12,6 +12,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/layered"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // promises are short schedules of each protocol that is held to what a manifest promises of lost disks.
@@ -24,25 +26,25 @@ func promises() map[string]Search {
 	}
 	fragments := fragmentedChanges()
 	fragments.Members = []int{5}
-	all["Gus"] = Search{Start: Member(gus.Factory), Options: Options{Members: []int{3, 4, 5}, RMWs: FewRMWs}}
-	all["Gus, relaxed"] = Search{Start: relaxed(gus.Mistakes{}), Options: Options{Members: []int{7}, RMWs: FewRMWs, Losses: 2}}
+	all["Gus"] = Search{Start: Member(gus.Factory), Options: schedule.Options{Members: []int{3, 4, 5}, RMWs: schedule.FewRMWs}}
+	all["Gus, relaxed"] = Search{Start: relaxed(gus.Mistakes{}), Options: schedule.Options{Members: []int{7}, RMWs: schedule.FewRMWs, Losses: 2}}
 	all["Gus, fragments"] = Search{Start: fragmented(layered.Mistakes{Endless: true}), Options: fragments}
-	all["CURPRaft"] = Search{Start: curpraftWith(curpraft.Mistakes{}), Options: Options{Members: []int{3, 5}, RMWs: ManyRMWs}}
+	all["CURPRaft"] = Search{Start: curpraftWith(curpraft.Mistakes{}), Options: schedule.Options{Members: []int{3, 5}, RMWs: schedule.ManyRMWs}}
 	return all
 }
 
 // optionsFor are those of schedules of a protocol, with such faults and numbers of members.
-func optionsFor(e catalog.Entry, faults []FaultKind, members ...int) Options {
-	o := Options{RMWs: ManyRMWs}
+func optionsFor(e catalog.Entry, kinds []faults.Kind, members ...int) schedule.Options {
+	o := schedule.Options{RMWs: schedule.ManyRMWs}
 	switch {
 	case e.Regular():
 		o = sessions(nil)
 	case e.Row.CheckOperation(register.RMW) != nil:
-		o.RMWs = FewRMWs
+		o.RMWs = schedule.FewRMWs
 	case e.Row.CheckOperation(register.Write) != nil:
-		o = Options{Idempotent: true}
+		o = schedule.Options{Idempotent: true}
 	}
-	o.Faults, o.Members = faults, members
+	o.Faults, o.Members = kinds, members
 	return o
 }
 
@@ -51,11 +53,11 @@ func TestWhatIsAcknowledgedIsOnDisksThatAreLeft(t *testing.T) {
 	for name, s := range promises() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, faults := range [][]FaultKind{sameMembers(), FaultKinds()} {
+			for _, kinds := range [][]faults.Kind{sameMembers(), faults.Kinds()} {
 				if s.Options.Partitioned != nil {
-					faults = append(slices.Clone(faults), Lose, Move, Split)
+					kinds = append(slices.Clone(kinds), faults.Lose, faults.Move, faults.Split)
 				}
-				s.Options.Faults, s.Options.Operations = faults, 40
+				s.Options.Faults, s.Options.Operations = kinds, 40
 				s.First, s.Seeds, s.Lose = 1, 20, 1
 				for losses := 0; losses < seedsFor(t)/2 && !t.Failed(); s.First += uint64(s.Seeds) {
 					r := s.Run(t.Context())
@@ -76,12 +78,12 @@ func TestWhatIsAcknowledgedIsOnDisksThatAreLeft(t *testing.T) {
 func TestDisksThatMayNotBeLostAreKept(t *testing.T) {
 	t.Parallel()
 	s, _ := triangle(1)
-	s.plan(0, 10*time.Millisecond, register.Operation{Kind: register.Write, Value: register.Value("old")})
-	s.plan(1, 200*time.Millisecond, register.Operation{Kind: register.Read})
+	plan(&s, 0, 10*time.Millisecond, register.Operation{Kind: register.Write, Value: register.Value("old")})
+	plan(&s, 1, 200*time.Millisecond, register.Operation{Kind: register.Read})
 	s.Settle = time.Second
 	for _, members := range [][]int{{3}, {7}, {0, 1}, {1, 5}, {2, 2}} {
-		s.Lost = &DiskLoss{Answer: 1, Members: members}
-		if f := s.Run(Member(abd.Factory), nil).Failure; f != nil {
+		s.Lost = &schedule.DiskLoss{Answer: 1, Members: members}
+		if f := Run(s, Member(abd.Factory), nil).Failure; f != nil {
 			t.Errorf("nodes %v of three: %v", members, f)
 		}
 	}
@@ -91,16 +93,16 @@ func TestDisksThatMayNotBeLostAreKept(t *testing.T) {
 func TestShrinkLossesOfNewcomers(t *testing.T) {
 	t.Parallel()
 	start := Member(abd.FactoryWith(abd.Mistakes{AckBeforePersist: true}))
-	options := Options{Members: []int{3}, RMWs: FewRMWs, Operations: 40, Faults: []FaultKind{Change, Loss}}
+	options := schedule.Options{Members: []int{3}, RMWs: schedule.FewRMWs, Operations: 40, Faults: []faults.Kind{faults.Change, faults.Loss}}
 	for seed := range uint64(200) {
-		s := Draw(seed+1, options)
-		for _, lossy := range s.promised(t.Context(), start, 3) {
+		s := schedule.Draw(seed+1, options)
+		for _, lossy := range promised(t.Context(), s, start, 3) {
 			if slices.Max(lossy.Lost.Members) < 3 {
 				continue
 			}
-			if f := lossy.Run(start, nil).Failure; f != nil {
+			if f := Run(lossy, start, nil).Failure; f != nil {
 				small := Shrink(t.Context(), f)
-				if again := small.Schedule.Run(start, nil).Failure; again == nil || again.Class != f.Class {
+				if again := Run(small.Schedule, start, nil).Failure; again == nil || again.Class != f.Class {
 					t.Errorf("the short schedule does not fail again: %v", again)
 				}
 				return
@@ -119,7 +121,7 @@ func TestTooFewDisksAreFound(t *testing.T) {
 		"SkipWriteBack":         Member(abd.FactoryWith(abd.Mistakes{SkipWriteBack: true})),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := Search{Start: start, Options: Options{Members: []int{3, 5}, RMWs: FewRMWs, Operations: 40, Faults: []FaultKind{Loss}}, First: 1, Seeds: 300, Lose: 3}
+			s := Search{Start: start, Options: schedule.Options{Members: []int{3, 5}, RMWs: schedule.FewRMWs, Operations: 40, Faults: []faults.Kind{faults.Loss}}, First: 1, Seeds: 300, Lose: 3}
 			r := s.Run(t.Context())
 			if len(r.Failures) == 0 {
 				t.Fatalf("not found with %d losses", r.Losses)

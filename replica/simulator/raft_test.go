@@ -5,6 +5,8 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/raft"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // shortLog makes members that were cut off for a while fetch each other's state.
@@ -16,7 +18,7 @@ func TestRaftSurvives(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
 		Start: raftWith(raft.Mistakes{}), First: 1, Seeds: seedsFor(t),
-		Options: Options{Faults: sameMembers(), RMWs: ManyRMWs, Members: []int{3, 5}},
+		Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}},
 	}, raft.Paths())
 }
 
@@ -25,7 +27,7 @@ func TestRaftSurvivesDuels(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
 		Start: raftWith(raft.Mistakes{}), First: 1, Seeds: seedsFor(t) / 4,
-		Options: Options{Faults: sameMembers(), RMWs: ManyRMWs, Members: []int{3, 5}, Impatient: true},
+		Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}, Impatient: true},
 	}, nil)
 }
 
@@ -33,46 +35,46 @@ func TestRaftSurvivesChanges(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
 		Start: raftWith(raft.Mistakes{}), First: 1, Seeds: seedsFor(t),
-		Options: Options{Faults: FaultKinds(), RMWs: ManyRMWs, Members: []int{3, 5}},
+		Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}},
 	}, append(changePathsFor(t), raft.ChangePaths()...))
 }
 
 func TestMistakesOfRaftAreFound(t *testing.T) {
 	t.Parallel()
 	type mistakes = raft.Mistakes
-	all := Options{Faults: wholeDisks(), RMWs: ManyRMWs, Members: []int{3, 5}}
+	all := schedule.Options{Faults: wholeDisks(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	// The rarer ones are looked for where they live.
-	stops := Options{Faults: []FaultKind{Crash, Torn, Partition, Loss, Reorder}, RMWs: ManyRMWs, Members: []int{3}}
-	cuts := Options{Faults: []FaultKind{Partition, Loss}, RMWs: FewRMWs, Members: []int{3, 5}}
-	wipes := Options{Faults: []FaultKind{Wipe, Wipe, Partition, Loss, Crash}, RMWs: ManyRMWs, Members: []int{3}}
-	changes := Options{Faults: []FaultKind{Change, Partition}, RMWs: ManyRMWs, Members: []int{3, 5}}
-	duels := Options{Faults: []FaultKind{Crash, Crash, Loss, Torn}, RMWs: ManyRMWs, Members: []int{3, 5}, Impatient: true}
+	stops := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Torn, faults.Partition, faults.Loss, faults.Reorder}, RMWs: schedule.ManyRMWs, Members: []int{3}}
+	cuts := schedule.Options{Faults: []faults.Kind{faults.Partition, faults.Loss}, RMWs: schedule.FewRMWs, Members: []int{3, 5}}
+	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Partition, faults.Loss, faults.Crash}, RMWs: schedule.ManyRMWs, Members: []int{3}}
+	changes := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
+	duels := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Crash, faults.Loss, faults.Torn}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}, Impatient: true}
 	for _, c := range []struct {
 		name     string
 		mistakes mistakes
 		member   member.Mistakes
-		manager  managerMistakes
-		options  Options
+		manager  schedule.ManagerMistakes
+		options  schedule.Options
 		after    uint64
 		seeds    int
 	}{
-		{"AckBeforePersist", mistakes{AckBeforePersist: true}, member.Mistakes{}, managerMistakes{}, stops, 0, 500},
-		{"ReadWithoutIndex", mistakes{ReadWithoutIndex: true}, member.Mistakes{}, managerMistakes{}, cuts, 300, 1000},
-		{"ForgetVote", mistakes{ForgetVote: true}, member.Mistakes{}, managerMistakes{}, duels, 440, 1500},
-		{"ForgetAuthors", mistakes{ForgetAuthors: true}, member.Mistakes{}, managerMistakes{}, all, 0, 500},
-		{"ForgetSessions", mistakes{ForgetSessions: true}, member.Mistakes{}, managerMistakes{}, all, 0, 500},
-		{"AdoptBlindly", mistakes{AdoptBlindly: true}, member.Mistakes{}, managerMistakes{}, changes, 0, 1000},
-		{"CountOneSide", mistakes{CountOneSide: true}, member.Mistakes{}, managerMistakes{}, changes, 0, 1000},
-		{"ResumeAsNew", mistakes{ResumeAsNew: true}, member.Mistakes{}, managerMistakes{}, changes, 0, 1000},
-		{"VoteAtOnce", mistakes{}, member.Mistakes{VoteAtOnce: true}, managerMistakes{}, wipes, 0, 500},
-		{"SkipSettling", mistakes{}, member.Mistakes{SkipSettling: true}, managerMistakes{}, wipes, 0, 2000},
-		{"KeepIncarnation", mistakes{}, member.Mistakes{KeepIncarnation: true}, managerMistakes{}, wipes, 520, 3000},
-		{"SettledAtOnce", mistakes{}, member.Mistakes{SettledAtOnce: true}, managerMistakes{}, changes, 200, 1000},
+		{"AckBeforePersist", mistakes{AckBeforePersist: true}, member.Mistakes{}, schedule.ManagerMistakes{}, stops, 0, 500},
+		{"ReadWithoutIndex", mistakes{ReadWithoutIndex: true}, member.Mistakes{}, schedule.ManagerMistakes{}, cuts, 300, 1000},
+		{"ForgetVote", mistakes{ForgetVote: true}, member.Mistakes{}, schedule.ManagerMistakes{}, duels, 440, 1500},
+		{"ForgetAuthors", mistakes{ForgetAuthors: true}, member.Mistakes{}, schedule.ManagerMistakes{}, all, 0, 500},
+		{"ForgetSessions", mistakes{ForgetSessions: true}, member.Mistakes{}, schedule.ManagerMistakes{}, all, 0, 500},
+		{"AdoptBlindly", mistakes{AdoptBlindly: true}, member.Mistakes{}, schedule.ManagerMistakes{}, changes, 0, 1000},
+		{"CountOneSide", mistakes{CountOneSide: true}, member.Mistakes{}, schedule.ManagerMistakes{}, changes, 0, 1000},
+		{"ResumeAsNew", mistakes{ResumeAsNew: true}, member.Mistakes{}, schedule.ManagerMistakes{}, changes, 0, 1000},
+		{"VoteAtOnce", mistakes{}, member.Mistakes{VoteAtOnce: true}, schedule.ManagerMistakes{}, wipes, 0, 500},
+		{"SkipSettling", mistakes{}, member.Mistakes{SkipSettling: true}, schedule.ManagerMistakes{}, wipes, 0, 2000},
+		{"KeepIncarnation", mistakes{}, member.Mistakes{KeepIncarnation: true}, schedule.ManagerMistakes{}, wipes, 520, 3000},
+		{"SettledAtOnce", mistakes{}, member.Mistakes{SettledAtOnce: true}, schedule.ManagerMistakes{}, changes, 200, 1000},
 		// CountDeadDisks and ForgetTerm: see the protocol's own tests.
-		{"a change is finished early", mistakes{}, member.Mistakes{}, managerMistakes{uncovered: true}, changes, 0, 1000},
+		{"a change is finished early", mistakes{}, member.Mistakes{}, schedule.ManagerMistakes{Uncovered: true}, changes, 0, 1000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.options.wrong = c.manager
+			c.options.Mistakes = c.manager
 			mustFind(t, drawn(c.options), MemberWith(raft.FactoryWith(shortLog, c.mistakes), c.member), c.after, c.seeds, harm)
 		})
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // The register that applies updates at least once is linearizable for updates of which that can't be seen: what the
@@ -12,7 +14,7 @@ import (
 func TestRMWPaxosAtLeastOnceSurvives(t *testing.T) {
 	t.Parallel()
 	survivesEach(t, Search{
-		Start: Member(rmwpaxos.AtLeastOnce), Options: Options{Faults: sameMembers(), Idempotent: true}, First: 1, Seeds: seedsFor(t),
+		Start: Member(rmwpaxos.AtLeastOnce), Options: schedule.Options{Faults: sameMembers(), Idempotent: true}, First: 1, Seeds: seedsFor(t),
 	}, []int{3, 5}, rmwpaxos.AtLeastOncePaths())
 }
 
@@ -20,7 +22,7 @@ func TestRMWPaxosAtLeastOnceSurvivesDuels(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
 		Start: Member(rmwpaxos.AtLeastOnce), First: 1, Seeds: seedsFor(t) / 8,
-		Options: Options{Faults: sameMembers(), Idempotent: true, Members: []int{3, 5}, Impatient: true},
+		Options: schedule.Options{Faults: sameMembers(), Idempotent: true, Members: []int{3, 5}, Impatient: true},
 	}, nil)
 }
 
@@ -28,7 +30,7 @@ func TestRMWPaxosAtLeastOnceSurvivesChanges(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
 		Start: Member(rmwpaxos.AtLeastOnce), First: 1, Seeds: seedsFor(t) / 4,
-		Options: Options{Faults: FaultKinds(), Idempotent: true},
+		Options: schedule.Options{Faults: faults.Kinds(), Idempotent: true},
 	}, nil)
 }
 
@@ -37,13 +39,13 @@ func TestRMWPaxosAtLeastOnceSurvivesChanges(t *testing.T) {
 func TestMistakesOfRMWPaxosAtLeastOnceAreFound(t *testing.T) {
 	t.Parallel()
 	type mistakes = rmwpaxos.Mistakes
-	every := Options{Faults: wholeDisks(), RMWs: ManyRMWs, Members: []int{3, 5}}
-	writes := Options{Faults: wholeDisks(), RMWs: FewRMWs, Members: []int{3, 5}}
-	idempotent := Options{Faults: wholeDisks(), Idempotent: true, Members: []int{3, 5}}
+	every := schedule.Options{Faults: wholeDisks(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
+	writes := schedule.Options{Faults: wholeDisks(), RMWs: schedule.FewRMWs, Members: []int{3, 5}}
+	idempotent := schedule.Options{Faults: wholeDisks(), Idempotent: true, Members: []int{3, 5}}
 	for _, c := range []struct {
 		name     string
 		mistakes mistakes
-		options  Options
+		options  schedule.Options
 		after    uint64
 	}{
 		{"AnyFunction", mistakes{AnyFunction: true}, every, 0},

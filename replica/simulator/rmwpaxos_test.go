@@ -7,12 +7,15 @@ import (
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 func TestRMWPaxosSurvives(t *testing.T) {
 	t.Parallel()
 	survivesEach(t, Search{
-		Start: Member(rmwpaxos.Factory), Options: Options{Faults: sameMembers(), RMWs: ManyRMWs}, First: 1, Seeds: seedsFor(t),
+		Start: Member(rmwpaxos.Factory), Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs}, First: 1, Seeds: seedsFor(t),
 	}, []int{3, 5, 7}, rmwpaxos.Paths())
 }
 
@@ -22,7 +25,7 @@ func TestRMWPaxosSurvivesDuels(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
 		Start: Member(rmwpaxos.Factory), First: 1, Seeds: seedsFor(t) / 4,
-		Options: Options{Faults: sameMembers(), RMWs: ManyRMWs, Members: []int{3, 5}, Impatient: true},
+		Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}, Impatient: true},
 	}, nil)
 }
 
@@ -30,16 +33,16 @@ func TestRMWPaxosSurvivesChanges(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
 		Start: Member(rmwpaxos.Factory), First: 1, Seeds: seedsFor(t) / 2,
-		Options: Options{Faults: FaultKinds(), RMWs: ManyRMWs},
+		Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs},
 	}, rmwpaxos.ChangePaths())
 }
 
 // The option that proposes the next state on one that is unfinished, without a write-through of its own.
 func TestRMWPaxosSurvivesJoinedWriteThroughs(t *testing.T) {
 	t.Parallel()
-	for _, options := range []Options{
-		{Faults: sameMembers(), RMWs: ManyRMWs, Members: []int{3, 5}},
-		{Faults: FaultKinds(), RMWs: ManyRMWs},
+	for _, options := range []schedule.Options{
+		{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}},
+		{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs},
 	} {
 		survives(t, Search{
 			Start:   Member(rmwpaxos.FactoryWith(rmwpaxos.Options{JoinWriteThrough: true}, rmwpaxos.Mistakes{})),
@@ -51,18 +54,18 @@ func TestRMWPaxosSurvivesJoinedWriteThroughs(t *testing.T) {
 func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 	t.Parallel()
 	type mistakes = rmwpaxos.Mistakes
-	many := Options{Faults: wholeDisks(), RMWs: ManyRMWs, Members: []int{3, 5}}
+	many := schedule.Options{Faults: wholeDisks(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	// The rarer ones are looked for where they live.
-	crashed := Options{Faults: []FaultKind{Crash, Torn, Partition, Loss, Reorder}, RMWs: ManyRMWs, Members: []int{3}}
-	crash := Options{Faults: []FaultKind{Crash}, RMWs: ManyRMWs, Members: []int{3}}
-	copies := Options{Faults: []FaultKind{Duplicate, Reorder, Loss}, RMWs: ManyRMWs, Members: []int{3, 5}}
-	wipes := Options{Faults: []FaultKind{Wipe, Wipe, Loss, Crash}, RMWs: ManyRMWs, Members: []int{3, 5}}
-	changes := Options{Faults: []FaultKind{Change, Partition}, RMWs: ManyRMWs, Members: []int{3, 5}}
+	crashed := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Torn, faults.Partition, faults.Loss, faults.Reorder}, RMWs: schedule.ManyRMWs, Members: []int{3}}
+	crash := schedule.Options{Faults: []faults.Kind{faults.Crash}, RMWs: schedule.ManyRMWs, Members: []int{3}}
+	copies := schedule.Options{Faults: []faults.Kind{faults.Duplicate, faults.Reorder, faults.Loss}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
+	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Loss, faults.Crash}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
+	changes := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	for _, c := range []struct {
 		name     string
 		mistakes mistakes
 		member   member.Mistakes
-		options  Options
+		options  schedule.Options
 		after    uint64
 		seeds    int
 	}{
@@ -92,15 +95,15 @@ func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 	}
 	// Of proposers that insist; who hands over seldom asks for the same round as another.
 	t.Run("EqualNumbers", func(t *testing.T) {
-		reordered := drawn(Options{Faults: []FaultKind{Reorder}, RMWs: ManyRMWs, Members: []int{3}})
+		reordered := drawn(schedule.Options{Faults: []faults.Kind{faults.Reorder}, RMWs: schedule.ManyRMWs, Members: []int{3}})
 		insist := rmwpaxos.Options{Insist: true}
 		mustNotFind(t, reordered, Member(rmwpaxos.FactoryWith(insist, mistakes{})), 300)
 		mustFind(t, reordered, Member(rmwpaxos.FactoryWith(insist, mistakes{EqualNumbers: true})), 80, 2000, harm)
 	})
 	t.Run("KeepDuelling", func(t *testing.T) { // without any fault
-		calm := drawn(Options{RMWs: ManyRMWs, Members: []int{3, 5}})
+		calm := drawn(schedule.Options{RMWs: schedule.ManyRMWs, Members: []int{3, 5}})
 		mustNotFind(t, calm, Member(rmwpaxos.Factory), 200)
-		mustFind(t, calm, Member(rmwpaxos.FactoryWith(rmwpaxos.Options{}, mistakes{KeepDuelling: true})), 0, 200, found(Stuck))
+		mustFind(t, calm, Member(rmwpaxos.FactoryWith(rmwpaxos.Options{}, mistakes{KeepDuelling: true})), 0, 200, found(check.Stuck))
 	})
 }
 
@@ -108,24 +111,24 @@ func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 // durable, and another member (1) would have its VOTE by then. The third (2), which heard of nothing, goes on with the
 // proposer's next process, which has promised nothing; then it meets the one that would have voted, in the same round
 // as they.
-func drawForgottenPromise(seed uint64) Schedule {
+func drawForgottenPromise(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s, draw := triangle(seed)
-	s.env.disks[0] = window{60 * ms, 120 * ms}
-	s.plan(0, 100*ms, call("", register.Append, "x"))
+	s.Environment.Disks[0] = schedule.Window{Low: 60 * ms, High: 120 * ms}
+	plan(&s, 0, 100*ms, schedule.Call("", register.Append, "x"))
 	stop := 125*ms + draw.Between(0, 50*ms)
 	next := stop + 12*ms
-	s.plan(2, next+10*ms, call("", register.Append, "y"))
+	plan(&s, 2, next+10*ms, schedule.Call("", register.Append, "y"))
 	meet := next + 450*ms
 	for i := range time.Duration(4) {
-		s.plan(1, meet+10*ms+i*60*ms, register.Operation{Kind: register.Read})
+		plan(&s, 1, meet+10*ms+i*60*ms, register.Operation{Kind: register.Read})
 	}
 	end := meet + 400*ms
-	s.Faults = []Fault{
-		{Kind: Partition, Everywhere: true, At: 90 * ms, For: next - 90*ms, Side: 1 << 2},
-		{Kind: Crash, Node: 0, At: stop, For: ms},
-		{Kind: Partition, Everywhere: true, At: next, For: meet - next, Side: 1 << 1},
-		{Kind: Partition, Everywhere: true, At: meet, For: end - meet, Side: 1 << 0},
+	s.Faults = []faults.Fault{
+		{Kind: faults.Partition, Everywhere: true, At: 90 * ms, For: next - 90*ms, Side: 1 << 2},
+		{Kind: faults.Crash, Node: 0, At: stop, For: ms},
+		{Kind: faults.Partition, Everywhere: true, At: next, For: meet - next, Side: 1 << 1},
+		{Kind: faults.Partition, Everywhere: true, At: meet, For: end - meet, Side: 1 << 0},
 	}
 	s.Settle = end + 500*ms
 	return s
@@ -135,42 +138,42 @@ func drawForgottenPromise(seed uint64) Schedule {
 // member (home) has its round granted by the other three, who did not see that; its VOTE leaves and can't be heard
 // until the end. Who counts what is no vote for one reads the write, and then loses it. What happens meanwhile begins
 // at the time that it returns.
-func minority(seed uint64, home int, lasts time.Duration) (s Schedule, begin time.Duration) {
+func minority(seed uint64, home int, lasts time.Duration) (s schedule.Schedule, begin time.Duration) {
 	const ms = time.Millisecond
 	s, draw := pentagon(seed)
-	s.plan(0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("one")})
-	s.plan(home, 140*ms, call("", register.Append, "y"))
+	plan(&s, 0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("one")})
+	plan(&s, home, 140*ms, schedule.Call("", register.Append, "y"))
 	cut := 122*ms + draw.Between(0, 8*ms)
 	begin = 162*ms + draw.Between(0, 9*ms)
 	end := begin + lasts
-	s.plan(home, end+200*ms, register.Operation{Kind: register.Read})
-	s.Faults = []Fault{
-		{Kind: Partition, Everywhere: true, At: cut, For: begin - cut, Side: 1<<0 | 1<<1, Rate: 1000},
-		{Kind: Crash, Node: 0, At: begin, For: ms},
-		{Kind: Partition, Everywhere: true, At: begin, For: end - begin, Side: 1 << home, Rate: 1000},
+	plan(&s, home, end+200*ms, register.Operation{Kind: register.Read})
+	s.Faults = []faults.Fault{
+		{Kind: faults.Partition, Everywhere: true, At: cut, For: begin - cut, Side: 1<<0 | 1<<1, Rate: 1000},
+		{Kind: faults.Crash, Node: 0, At: begin, For: ms},
+		{Kind: faults.Partition, Everywhere: true, At: begin, For: end - begin, Side: 1 << home, Rate: 1000},
 	}
 	s.Settle = end + 300*ms
 	return s, begin
 }
 
 // drawCopies has one of the other three lose its disk, and copy what the minority has voted for.
-func drawCopies(seed uint64) Schedule {
+func drawCopies(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s, begin := minority(seed, 4, 400*ms)
-	s.Faults = append(s.Faults, Fault{Kind: Wipe, Node: 2, At: begin, For: ms})
+	s.Faults = append(s.Faults, faults.Fault{Kind: faults.Wipe, Node: 2, At: begin, For: ms})
 	for i := range time.Duration(6) {
-		s.plan(1, begin+100*ms+i*40*ms, register.Operation{Kind: register.Read})
+		plan(&s, 1, begin+100*ms+i*40*ms, register.Operation{Kind: register.Read})
 	}
 	return s
 }
 
 // drawOldVotes has two members leave: the minority may be a majority then.
-func drawOldVotes(seed uint64) Schedule {
+func drawOldVotes(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s, begin := minority(seed, 2, 900*ms)
-	s.Faults = append(s.Faults, Fault{Kind: Change, Node: 3, At: begin + 5*ms, For: 20 * ms, Leave: 2, Alive: true, Side: 1 << 2})
+	s.Faults = append(s.Faults, faults.Fault{Kind: faults.Change, Node: 3, At: begin + 5*ms, For: 20 * ms, Leave: 2, Alive: true, Side: 1 << 2})
 	for i := range time.Duration(6) {
-		s.plan(int(i%2), begin+400*ms+i*60*ms, register.Operation{Kind: register.Read})
+		plan(&s, int(i%2), begin+400*ms+i*60*ms, register.Operation{Kind: register.Read})
 	}
 	return s
 }
@@ -180,7 +183,7 @@ func TestRareMistakesOfRMWPaxosAreFound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
-		draw  func(uint64) Schedule
+		draw  func(uint64) schedule.Schedule
 		wrong rmwpaxos.Mistakes
 	}{
 		{"VoteBeforePersist", drawForgottenPromise, rmwpaxos.Mistakes{VoteBeforePersist: true}},

@@ -6,40 +6,15 @@ import (
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/view"
 )
-
-// Ruin is a fault of worlds with masters: so many members are lost for good, with the witnesses beside them, that no
-// quorum is left. An administrator gives the others up, and partitions go on from who is left.
-const Ruin FaultKind = "ruin"
 
 // ruinPaths are what happens then.
 func ruinPaths() []string {
 	return []string{"curp.ruin", "curp.rescued", "curp.rescued.whole", "curp.rescued.shortened", "curp.rescued.behind", "curp.rescued.empty"}
 }
 
-// drawRuin adds the loss of a quorum to a few schedules, from a stream of its own, and later newcomers, so that there
-// are backups again.
-func (s *Schedule) drawRuin(seed uint64, n int, options Options) {
-	draw := kernel.NewStream(seed, kernel.ForPartitions, 5)
-	if slices.Contains(options.Faults, Ruin) && draw.Chance(50) {
-		s.addRuin(draw, n)
-	}
-}
-
-func (s *Schedule) addRuin(draw kernel.Stream, n int) {
-	at := draw.Between(s.Settle/10, s.Settle*6/10)
-	s.Faults = append(s.Faults, Fault{Kind: Ruin, At: at})
-	s.env.parted.spares += 6 + n // who is lost after it is replaced, and witnesses
-	if draw.Chance(600) {
-		s.Faults = append(s.Faults, Fault{Kind: Change, At: at + draw.Between(0, 10*s.env.retry), Node: draw.Below(n), Join: 2})
-		s.env.parted.spares += 4
-	}
-	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
-}
-
-// ruin is the fault Ruin. It comes when nothing else is the matter with the members: what two such losses leave is
+// ruin is the fault LostQuorum. It comes when nothing else is the matter with the members: what two such losses leave is
 // nobody's guess.
 func (f *fault) ruin(w *world) {
 	m := w.manager
@@ -71,7 +46,7 @@ func (f *fault) ruin(w *world) {
 			nd.gone = true
 		}
 	}
-	w.trace.remark("a quorum is lost for good: %d of %d members are left", left, v.Size())
+	w.trace.Remark("a quorum is lost for good: %d of %d members are left", left, v.Size())
 	m.forgetAnswers() // what was said before counts no more
 }
 
@@ -117,14 +92,14 @@ func (m *manager) rescue(s membership.Snapshot) {
 		return
 	}
 	m.account(s, &d)
-	if w.env.parted.wrong.noReplay {
+	if w.env.Partitioned.Mistakes.NoReplay {
 		for i := range d.View.Partitions {
 			d.View.Partitions[i].Formers = nil
 		}
 	}
 	m.rescued, m.rescuedAt = true, w.Now
 	w.Took("curp.rescued")
-	w.trace.remark("the lost quorum is given up: partitions %v go on from learners, %v are empty, of %v something is lost", d.Behind, d.Emptied,
+	w.trace.Remark("the lost quorum is given up: partitions %v go on from learners, %v are empty, of %v something is lost", d.Behind, d.Emptied,
 		d.Shortened)
 	m.write(d.View)
 }

@@ -8,22 +8,26 @@ import (
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // drawRuined is a schedule in which a quorum is lost.
-func drawRuined(seed uint64, wrong governorMistakes) Schedule {
-	options := curpOptions(curp.Mistakes{}, without(CURPFaultKinds(), Ruin)...)
-	options.governor = wrong
-	s := Draw(seed, options)
-	s.addRuin(kernel.NewStream(seed, kernel.ForPartitions, 5), len(s.env.network.Sites))
+func drawRuined(seed uint64, wrong schedule.PartitionMistakes) schedule.Schedule {
+	options := curpOptions(curp.Mistakes{}, faults.Without(faults.CURPKinds(), faults.LostQuorum)...)
+	options.PartitionMistakes = wrong
+	s := schedule.Draw(seed, options)
+	s.AddLostQuorum(kernel.NewStream(seed, kernel.ForPartitions, 5), len(s.Environment.Network.Sites))
 	return s
 }
 
 func TestALostQuorumThatIsGivenUpTooSoonIsFound(t *testing.T) {
 	t.Parallel()
-	mustFind(t, func(seed uint64) Schedule { return drawRuined(seed, governorMistakes{noReplay: true}) }, nil, 0, 500, found(""))
+	mustFind(t, func(seed uint64) schedule.Schedule {
+		return drawRuined(seed, schedule.PartitionMistakes{NoReplay: true})
+	}, nil, 0, 500, found(""))
 }
 
 // A quorum is lost in each schedule, and whatever somebody holds who is left goes on.
@@ -31,8 +35,8 @@ func TestCURPSurvivesRuin(t *testing.T) {
 	t.Parallel()
 	took := map[string]int{}
 	for seed := range uint64(seedsFor(t) / 4) {
-		s := drawRuined(seed+1, governorMistakes{})
-		if f := s.Run(nil, func(path string) { took[path]++ }).Failure; f != nil {
+		s := drawRuined(seed+1, schedule.PartitionMistakes{})
+		if f := Run(s, nil, func(path string) { took[path]++ }).Failure; f != nil {
 			t.Errorf("%v\n%s", f, Explain(f))
 		}
 	}

@@ -1,42 +1,25 @@
 package simulator
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/register"
-)
-
-// Class is how a run went wrong.
-type Class string
-
-// The ways to go wrong.
-const (
-	Broken    Class = "broken"    // the protocol did what the contract forbids, or stopped with a fault
-	Stuck     Class = "stuck"     // an operation did not finish though the faults were over
-	Unbounded Class = "unbounded" // operations are over, but the protocol never let go of its own work
-	// The history is not linearizable; of a regular protocol, not regular sequentially consistent.
-	Violation Class = "violation"
-	Stale     Class = "stale"     // a read that may be stale was older than its bound, or told of what was lost
-	Believed  Class = "believed"  // a member voted on an older copy of its disk, and nobody saw harm of that yet
-	Undecided Class = "undecided" // the check of the history took too long
-	Miscount  Class = "miscount"  // a counter or log does not hold each acknowledged rmw exactly once
+	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/diagram"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // Failure is a run that went wrong.
 type Failure struct {
-	Class    Class
+	Class    check.Class
 	Reason   string // for people
-	Schedule Schedule
+	Schedule schedule.Schedule
 
 	start Start
 }
@@ -67,15 +50,15 @@ const checkTimeout = 5 * time.Minute
 const eventLimit = 1_000_000
 
 // Run runs the schedule. count, which may be nil, is told the paths that the protocol takes.
-func (s Schedule) Run(start Start, count func(path string)) Outcome {
-	outcome, _ := s.play(context.Background(), start, count, false)
+func Run(s schedule.Schedule, start Start, count func(path string)) Outcome {
+	outcome, _ := play(context.Background(), s, start, count, false)
 	return outcome
 }
 
 // play runs the schedule, and draws its diagram if it is traced. If the context ends, the outcome means nothing.
-func (s Schedule) play(ctx context.Context, start Start, count func(string), traced bool) (Outcome, string) {
-	w := s.world(ctx, start, count, traced)
-	var class Class
+func play(ctx context.Context, s schedule.Schedule, start Start, count func(string), traced bool) (Outcome, string) {
+	w := scheduled(ctx, s, start, count, traced)
+	var class check.Class
 	var reason string
 	if s.Lost == nil {
 		class, reason = w.live(s.Settle)
@@ -92,14 +75,14 @@ func (s Schedule) play(ctx context.Context, start Start, count func(string), tra
 	if w.hopeless {
 		w.Took("hopeless")
 	}
-	if class == "" || class == Unbounded { // what clients saw tells more
-		if seen, why := w.judge(w.manager.unspoilt(o.History), cmp.Or(s.check, checkTimeout)); seen != "" && !(w.hopeless && seen == Miscount) {
+	if class == "" || class == check.Unbounded { // what clients saw tells more
+		if seen, why := w.judge(w.manager.unspoilt(o.History), cmp.Or(s.Check, checkTimeout)); seen != "" && !(w.hopeless && seen == check.Miscount) {
 			class, reason = seen, why
 		}
 	}
 	if class == "" {
-		since := withoutUnseen(w.manager.since(o.History))
-		class, reason = judged(history.Check(w.Context, since, history.Options{Timeout: cmp.Or(s.check, checkTimeout)}), Violation)
+		since := check.WithoutUnseen(w.manager.since(o.History))
+		class, reason = check.ClassOf(history.Check(w.Context, since, history.Options{Timeout: cmp.Or(s.Check, checkTimeout)}), check.Violation)
 	}
 	if class == "" {
 		class, reason = w.trusted()
@@ -107,33 +90,30 @@ func (s Schedule) play(ctx context.Context, start Start, count func(string), tra
 	if class != "" {
 		o.Failure = &Failure{Class: class, Reason: reason, Schedule: s, start: start}
 	}
-	if w.trace == nil {
-		return o, ""
-	}
-	return o, w.trace.text.String()
+	return o, w.trace.String()
 }
 
-// world makes the world of the schedule.
-func (s Schedule) world(ctx context.Context, start Start, count func(string), traced bool) *world {
-	w := newWorld(s.Seed, s.env, start, count, traced, newcomers(s.Faults))
+// scheduled makes the world of a schedule.
+func scheduled(ctx context.Context, s schedule.Schedule, start Start, count func(string), traced bool) *world {
+	w := newWorld(s.Seed, s.Environment, start, count, traced, newcomers(s.Faults))
 	w.Context, w.Limit = ctx, eventLimit
 	for _, plan := range s.Clients {
-		w.addClient(plan.Home, &list{plan.Operations}, s.abandon).asides = plan.Asides
+		w.addClient(plan.Home, &list{plan.Operations}, s.Abandon).asides = plan.Asides
 	}
 	w.inject(s.Faults)
 	return w
 }
 
 // live runs the world through faults, recovery, final reads and quiescence.
-func (w *world) live(settle time.Duration) (Class, string) {
+func (w *world) live(settle time.Duration) (check.Class, string) {
 	never := func() bool { return false }
 	w.Run(settle, never)
 	if w.Err != nil {
-		return Broken, w.Err.Error()
+		return check.Broken, w.Err.Error()
 	}
 	w.settle()
 	// Recovery takes rounds of suspicion, each after the other: this is generous, and cheap.
-	bound := 120 * w.env.retry
+	bound := 120 * w.env.Retry
 	if !w.finish(bound) {
 		if w.Err == nil && w.manager.hopeless() {
 			w.hopeless = true
@@ -143,21 +123,21 @@ func (w *world) live(settle time.Duration) (Class, string) {
 	}
 	if !w.Run(w.Now+bound, func() bool { return w.manager.missing() == "" }) {
 		if w.Err != nil {
-			return Broken, w.Err.Error()
+			return check.Broken, w.Err.Error()
 		}
 		if w.manager.hopeless() {
 			w.hopeless = true
 			return "", ""
 		}
-		return Stuck, w.manager.missing()
+		return check.Stuck, w.manager.missing()
 	}
 	// Everything is read at every node, twice: values that come and go betray themselves.
 	keys := w.keys()
 	for site := range w.serving {
-		var reads []Planned
+		var reads []schedule.Planned
 		for i, key := range append(keys, keys...) {
-			op := register.Operation{Kind: register.Read, Key: key, Regular: w.env.regular && i < len(keys)}
-			reads = append(reads, Planned{w.Now, op})
+			op := register.Operation{Kind: register.Read, Key: key, Regular: w.env.Regular && i < len(keys)}
+			reads = append(reads, schedule.Planned{At: w.Now, Operation: op})
 		}
 		w.addClient(site, &list{reads}, 0)
 	}
@@ -166,9 +146,9 @@ func (w *world) live(settle time.Duration) (Class, string) {
 	}
 	if !w.Run(w.Now+bound, func() bool { return w.pending() == 0 && !w.transferring() }) {
 		if w.Err != nil {
-			return Broken, w.Err.Error()
+			return check.Broken, w.Err.Error()
 		}
-		return Unbounded, fmt.Sprintf("the protocols still hold %d operations or instances; records of transfers are left: %v",
+		return check.Unbounded, fmt.Sprintf("the protocols still hold %d operations or instances; records of transfers are left: %v",
 			w.pending(), w.transferring())
 	}
 	return "", ""
@@ -190,16 +170,16 @@ func (w *world) finish(bound time.Duration) bool {
 	return idle
 }
 
-func (w *world) stuck(when string) (Class, string) {
+func (w *world) stuck(when string) (check.Class, string) {
 	if w.Err != nil {
-		return Broken, w.Err.Error()
+		return check.Broken, w.Err.Error()
 	}
 	for _, c := range w.clients {
 		if c.working {
-			return Stuck, fmt.Sprintf("%s%s of %s at member %d is still not answered%s", when, operationText(c.operation), c.name, c.target.index+1, w.manager.waiting())
+			return check.Stuck, fmt.Sprintf("%s%s of %s at member %d is still not answered%s", when, diagram.OperationText(c.operation), c.name, c.target.index+1, w.manager.waiting())
 		}
 	}
-	return Stuck, when + "clients wait"
+	return check.Stuck, when + "clients wait"
 }
 
 // keys lists the keys that clients touched, sorted.
@@ -213,7 +193,7 @@ func (w *world) keys() []string {
 }
 
 // list is a source of planned operations.
-type list struct{ left []Planned }
+type list struct{ left []schedule.Planned }
 
 func (l *list) next(time.Duration) (register.Operation, time.Duration, bool) {
 	if len(l.left) == 0 {
@@ -225,105 +205,9 @@ func (l *list) next(time.Duration) (register.Operation, time.Duration, bool) {
 }
 
 // judge checks what clients saw.
-func (w *world) judge(operations []history.Operation, patience time.Duration) (Class, string) {
-	if w.env.regular {
-		return judgeRegular(w.Context, operations, history.RSCOptions{Messages: w.messages, Fences: w.fences}, patience)
+func (w *world) judge(operations []history.Operation, patience time.Duration) (check.Class, string) {
+	if w.env.Regular {
+		return check.RegularSequential(w.Context, operations, history.RSCOptions{Messages: w.messages, Fences: w.fences}, patience)
 	}
-	return judge(w.Context, operations, w.env.staleBound(), patience)
-}
-
-// judge checks a history whose last reads follow everything else; patience bounds each check, in real time.
-func judge(ctx context.Context, operations []history.Operation, bound, patience time.Duration) (Class, string) {
-	seen, options := withoutUnseen(operations), history.Options{Timeout: patience}
-	if class, why := judged(history.Check(ctx, seen, options), Violation); class != "" {
-		return class, why
-	}
-	if history.AnyStale(operations) {
-		if class, why := judged(history.CheckStale(ctx, seen, bound, options), Stale); class != "" {
-			return class, why
-		}
-	}
-	if wrong := recount(operations); wrong != "" {
-		return Miscount, wrong
-	}
-	return "", ""
-}
-
-// judged is what a verdict says, if a violation is one of that class.
-func judged(verdict history.Verdict, violation Class) (Class, string) {
-	switch verdict.Outcome {
-	case history.Linearizable:
-		return "", ""
-	case history.Violation:
-		return violation, verdict.Explanation
-	}
-	return Undecided, fmt.Sprintf("the check ended with %q: %s", verdict.Outcome, verdict.Explanation)
-}
-
-// staleBound is how old a read that may be stale can be.
-func (e *environment) staleBound() time.Duration {
-	if e.parted == nil {
-		return 0 // only masters have more than one answer
-	}
-	return e.parted.sync.WithDefaults().Lease
-}
-
-// withoutUnseen leaves out the appends to logs whose outcome nobody knows and that no read shows. Had one taken effect
-// before the last reads, they would show it; so it comes after everything, and explains nothing. The check would try it
-// in every place, and of several in every order.
-func withoutUnseen(operations []history.Operation) []history.Operation {
-	shown := map[string][]byte{} // by key, all values that were read
-	for _, o := range operations {
-		if o.Request.Kind == register.Read && o.Result.Status == register.OK {
-			shown[o.Request.Key] = append(shown[o.Request.Key], o.Result.Value...)
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(operations), func(o history.Operation) bool {
-		return o.Request.Kind == register.RMW && o.Result.Status == register.Unknown && strings.HasPrefix(o.Request.Key, logPrefix) &&
-			!bytes.Contains(shown[o.Request.Key], o.Request.Call.Args[0])
-	})
-}
-
-// recount compares the last value read of each counter and log with the rmws that were acknowledged. It is a
-// second opinion, simple enough to be trusted, on what the check of the history implies.
-func recount(operations []history.Operation) string {
-	last := map[string]register.Value{}
-	for _, o := range operations {
-		if o.Request.Kind == register.Read && !o.Request.Stale && o.Result.Status == register.OK {
-			last[o.Request.Key] = o.Result.Value
-		}
-	}
-	sure, perhaps := map[string]int{}, map[string]int{}
-	for _, o := range operations {
-		key := o.Request.Key
-		if o.Request.Kind != register.RMW || o.Result.Status == register.Unsupported {
-			continue
-		}
-		if o.Result.Status == register.OK {
-			sure[key]++
-		} else {
-			perhaps[key]++
-		}
-		if !strings.HasPrefix(key, logPrefix) {
-			continue
-		}
-		token := o.Request.Call.Args[0]
-		if n := bytes.Count(last[key], token); n > 1 || n == 0 && o.Result.Status == register.OK {
-			return fmt.Sprintf("%q, appended by %s (%s), is %d times in the last value read of %q", token, o.Client, o.Result.Status, n, key)
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(last)) {
-		if !strings.HasPrefix(key, counterPrefix) || sure[key]+perhaps[key] == 0 {
-			continue
-		}
-		held := 0
-		if last[key].Present() {
-			held, _ = strconv.Atoi(string(last[key])) // what is no number counts as 0
-		}
-		if held < sure[key] || held > sure[key]+perhaps[key] {
-			return fmt.Sprintf("counter %q is %s, after %d acknowledged adds and %d of unknown outcome",
-				key, valueText(last[key]), sure[key], perhaps[key])
-		}
-	}
-	return ""
+	return check.Linearizable(w.Context, operations, w.env.StaleBound(), patience)
 }

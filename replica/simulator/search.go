@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // MinHits is how many faults must hit work in flight for a schedule to count.
@@ -17,7 +18,7 @@ const MinHits = 3
 // Search tries the schedules of many seeds against a protocol.
 type Search struct {
 	Start   Start
-	Options Options
+	Options schedule.Options
 	First   uint64 // the first seed
 	Seeds   int    // how many, one after the other
 	Workers int    // how many run at once; the default is one per processor
@@ -72,7 +73,7 @@ func (s Search) Run(ctx context.Context) Report {
 					return
 				}
 				paths := map[string]uint64{}
-				o, trace, losses := s.try(ctx, Draw(s.First+uint64(i), s.Options), func(path string) { paths[path]++ })
+				o, trace, losses := s.try(ctx, schedule.Draw(s.First+uint64(i), s.Options), func(path string) { paths[path]++ })
 				if ctx.Err() != nil {
 					return
 				}
@@ -106,14 +107,14 @@ func (s Search) Run(ctx context.Context) Report {
 var reasons = regexp.MustCompile(`(?m)( = [a-z]+) \(.*\)$`)
 
 // try runs a schedule, or those of its losses up to the first that fails.
-func (s Search) try(ctx context.Context, schedule Schedule, count func(string)) (o Outcome, trace uint64, losses int) {
+func (s Search) try(ctx context.Context, schedule schedule.Schedule, count func(string)) (o Outcome, trace uint64, losses int) {
 	if s.Lose == 0 {
-		o, text := schedule.play(ctx, s.Start, count, s.Traced)
+		o, text := play(ctx, schedule, s.Start, count, s.Traced)
 		return o, register.Hash(reasons.ReplaceAll([]byte(text), []byte("$1"))), 0
 	}
-	for _, lossy := range schedule.promised(ctx, s.Start, s.Lose) {
+	for _, lossy := range promised(ctx, schedule, s.Start, s.Lose) {
 		losses++
-		one, _ := lossy.play(ctx, s.Start, count, false)
+		one, _ := play(ctx, lossy, s.Start, count, false)
 		o.Operations += one.Operations
 		o.Events += one.Events
 		o.Hits = max(o.Hits, one.Hits)
@@ -133,6 +134,7 @@ func (r *Report) add(o Outcome, paths map[string]uint64) {
 	r.Operations += o.Operations
 	r.Hits += o.Hits
 	r.Events += o.Events
+	// order is irrelevant: sums
 	for path, n := range paths {
 		r.Paths[path] += n
 	}

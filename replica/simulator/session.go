@@ -6,38 +6,19 @@ import (
 
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/register"
-)
-
-// Aside is something that a client of a regular protocol does between its operations.
-type Aside struct {
-	At    time.Duration // it does not happen before, nor before operations that were planned for earlier
-	Kind  AsideKind
-	Whom  int           // AsideTell, AsideFenceAndTell: the client that is told; AsideMove: the site
-	Delay time.Duration // AsideTell, AsideFenceAndTell: how long the message is under way
-}
-
-// AsideKind is what is done.
-type AsideKind uint8
-
-// The kinds of asides.
-const (
-	AsideMove         AsideKind = iota + 1 // the session goes on at another site, with another coordinator
-	AsideDie                               // another client comes in its place, which knows nothing
-	AsideFence                             // a fence
-	AsideTell                              // a message to another client, with the past
-	AsideFenceAndTell                      // a fence, and then a message without the past
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // causal is what a client of a regular protocol keeps beside its operations (Regular Sequential Consistency, section
 // 7.1). Clients do with it what the Go client does.
 type causal struct {
 	past    register.Past
-	asides  []Aside // that are left
-	lives   int     // how many clients there were in this place, the first not counted
-	fencing bool    // the operation in progress is a fence
+	asides  []schedule.Aside // that are left
+	lives   int              // how many clients there were in this place, the first not counted
+	fencing bool             // the operation in progress is a fence
 	began   time.Duration
-	then    Aside  // what comes after the fence
-	about   string // the key of its last operation
+	then    schedule.Aside // what comes after the fence
+	about   string         // the key of its last operation
 }
 
 // telling is a message of one client to another one, outside of the store.
@@ -46,17 +27,6 @@ type telling struct {
 	sent  time.Duration
 	past  []byte // nil if there was a fence instead
 	about string // a key
-}
-
-// sessionMistakes put known bugs of clients back, for tests that show that the simulator finds them.
-type sessionMistakes struct {
-	dropAtFailure  bool // an operation whose outcome is not known takes the past with it
-	dropAtFailover bool // attempts at another replica carry nothing
-	dropAtMove     bool // who moves leaves its past behind
-	tellBare       bool // what is told comes with neither the past nor a fence
-	fenceUnawaited bool // what comes after a fence does not wait for it
-	// An operation does not wait for fences in other shards: what its session read there counts for nothing.
-	unfenced bool
 }
 
 // aside does what comes before the next operation, which is due at a time, if anything does.
@@ -71,23 +41,23 @@ func (c *client) aside(before time.Duration, more bool) bool {
 	}
 	c.asides = c.asides[1:]
 	switch a.Kind {
-	case AsideMove:
+	case schedule.AsideMove:
 		w.Took("session.move")
 		c.home = a.Whom
-		if w.env.careless.dropAtMove {
+		if w.env.SessionMistakes.DropAtMove {
 			c.past = register.Past{}
 		}
-	case AsideDie:
+	case schedule.AsideDie:
 		w.Took("session.die")
 		c.reborn()
-	case AsideTell:
+	case schedule.AsideTell:
 		w.Took("session.tell")
 		c.tell(a, c.past.Encode())
-	case AsideFence:
-		c.fence(Aside{})
+	case schedule.AsideFence:
+		c.fence(schedule.Aside{})
 		return true
-	case AsideFenceAndTell:
-		if w.env.careless.tellBare {
+	case schedule.AsideFenceAndTell:
+		if w.env.SessionMistakes.TellBare {
 			c.tell(a, nil)
 			break
 		}
@@ -101,7 +71,7 @@ func (c *client) aside(before time.Duration, more bool) bool {
 // reborn has another client come in the place of this one.
 func (c *client) reborn() {
 	c.session, c.rmws = c.draw.Uint64()|1, 0
-	if !c.world.env.regular {
+	if !c.world.env.Regular {
 		return
 	}
 	c.lives++
@@ -118,13 +88,13 @@ func (c *client) attach(op *register.Operation) {
 }
 
 // tell sends a message to another client.
-func (c *client) tell(a Aside, past []byte) {
+func (c *client) tell(a schedule.Aside, past []byte) {
 	w := c.world
-	if w.env.careless.tellBare {
+	if w.env.SessionMistakes.TellBare {
 		past = nil
 	}
 	to := w.clients[a.Whom]
-	w.trace.remark("%s tells %s, with a past of %d", c.name, to.name, len(past))
+	w.trace.Remark("%s tells %s, with a past of %d", c.name, to.name, len(past))
 	t := telling{from: c.name, sent: w.recorder.Stamp(), past: past, about: c.about}
 	w.After(a.Delay, func() { to.told(t) })
 }
@@ -141,7 +111,7 @@ func (c *client) told(t telling) {
 		return
 	}
 	c.past.Join(&past)
-	w.trace.remark("%s is told by %s", c.name, t.from)
+	w.trace.Remark("%s is told by %s", c.name, t.from)
 	w.messages = append(w.messages, history.Message{From: t.from, Sent: t.sent, To: c.name, Received: w.recorder.Stamp()})
 	if t.about != "" {
 		op := register.Operation{Kind: register.Read, Key: t.about, Regular: true}
@@ -151,9 +121,9 @@ func (c *client) told(t telling) {
 }
 
 // fence writes the past back, in as many fences as that takes, before anything else.
-func (c *client) fence(then Aside) {
+func (c *client) fence(then schedule.Aside) {
 	c.fencing, c.began, c.then = true, c.world.recorder.Stamp(), then
-	if c.world.env.careless.fenceUnawaited && c.past.Len() > 0 {
+	if c.world.env.SessionMistakes.FenceUnawaited && c.past.Len() > 0 {
 		c.fenced()
 		c.fencing, c.began = true, -1
 	}
@@ -170,7 +140,7 @@ func (c *client) goOnFencing() {
 	c.operation = c.past.Fence()
 	c.working, c.since = true, w.Now
 	w.Busy++
-	w.trace.invoked(c)
+	w.trace.Invoked(c.name, c.home, c.operation)
 	c.ask(w.serving[c.home].index)
 }
 
@@ -183,10 +153,10 @@ func (c *client) fenced() {
 	}
 	w.Took("session.fence")
 	w.fences = append(w.fences, history.Fence{Client: c.name, Invoked: c.began, Returned: w.recorder.Stamp()})
-	if c.then.Kind == AsideFenceAndTell {
+	if c.then.Kind == schedule.AsideFenceAndTell {
 		c.tell(c.then, nil)
 	}
-	c.then = Aside{}
+	c.then = schedule.Aside{}
 }
 
 // fenceAnswered handles the outcome of an attempt at a fence. A client may give one up: then it has not been.
@@ -207,13 +177,13 @@ func (c *client) fenceAnswered(r register.Result) {
 	c.working = false
 	c.attempt++
 	w.Busy--
-	w.trace.returned(c, r)
+	w.trace.Returned(c.name, c.home, c.operation, r)
 	c.past.Learn(&c.operation, r)
 	if r.Status == register.OK {
 		c.goOnFencing()
 		return
 	}
-	c.fencing, c.then = false, Aside{}
+	c.fencing, c.then = false, schedule.Aside{}
 	w.After(0, c.issue)
 }
 
@@ -223,7 +193,7 @@ func (c *client) learned(r register.Result) {
 		c.world.Took("session.depends")
 	}
 	c.past.Learn(&c.operation, r)
-	if r.Status == register.Unknown && c.world.env.careless.dropAtFailure {
+	if r.Status == register.Unknown && c.world.env.SessionMistakes.DropAtFailure {
 		c.past = register.Past{}
 	}
 }

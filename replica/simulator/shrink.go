@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/georegister/georegister/replica/simulator/diagram"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 const (
@@ -43,13 +46,13 @@ func (s *shrinker) size() int {
 }
 
 // try keeps a candidate if it goes wrong in the same way.
-func (s *shrinker) try(candidate Schedule) bool {
+func (s *shrinker) try(candidate schedule.Schedule) bool {
 	if s.runs >= maxShrinkRuns {
 		return false
 	}
 	s.runs++
-	candidate.check = shrinkCheck
-	o, _ := candidate.play(s.ctx, s.best.start, nil, false)
+	candidate.Check = shrinkCheck
+	o, _ := play(s.ctx, candidate, s.best.start, nil, false)
 	if s.ctx.Err() != nil || o.Failure == nil || o.Failure.Class != s.best.Class {
 		return false
 	}
@@ -106,11 +109,11 @@ func Explain(f *Failure) string {
 	var text strings.Builder
 	fmt.Fprintln(&text, f.Error())
 	s := f.Schedule
-	fmt.Fprintf(&text, "\n%d members, round trips up to %v, retry %v\n", len(s.env.network.Sites), s.env.network.Largest(), s.env.retry)
+	fmt.Fprintf(&text, "\n%d members, round trips up to %v, retry %v\n", len(s.Environment.Network.Sites), s.Environment.Network.Largest(), s.Environment.Retry)
 	for _, fault := range s.Faults {
 		fmt.Fprintf(&text, "fault: %v\n", fault)
 	}
-	_, diagram := s.play(context.Background(), f.start, nil, true)
-	text.WriteString("\n" + legend + "\n" + diagram)
+	_, drawn := play(context.Background(), s, f.start, nil, true)
+	text.WriteString("\n" + diagram.Legend + "\n\n" + drawn)
 	return text.String()
 }

@@ -9,14 +9,19 @@ import (
 	"testing"
 
 	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // toyFaults are those that the toy survives.
-func toyFaults() []FaultKind {
-	return without(FaultKinds(), Wipe, OldCopy, Rot, Change)
+func toyFaults() []faults.Kind {
+	return faults.Without(faults.Kinds(), faults.Wipe, faults.OldCopy, faults.Rot, faults.Change)
 }
 
-func toyOptions() Options { return Options{Faults: toyFaults(), RMWs: ManyRMWs} }
+func toyOptions() schedule.Options {
+	return schedule.Options{Faults: toyFaults(), RMWs: schedule.ManyRMWs}
+}
 
 func TestToySurvives(t *testing.T) {
 	t.Parallel()
@@ -41,18 +46,18 @@ func TestMistakesOfToyAreFound(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		wrong toyMistakes
-		class Class
+		class check.Class
 		seeds int
 	}{
-		{"answers before it is durable", toyMistakes{answerEarly: true}, Violation, 100},
-		{"reads one replica", toyMistakes{readLocally: true}, Violation, 5},
-		{"executes a retried rmw again", toyMistakes{forgetCalls: true}, Violation, 50},
-		{"never asks again", toyMistakes{neverRetry: true}, Unbounded, 50},
-		{"goes deaf", toyMistakes{deaf: true}, Stuck, 50},
-		{"completes twice", toyMistakes{completeMore: true}, Broken, 1},
-		{"changes a sent message", toyMistakes{touchSent: true}, Broken, 50},
-		{"keeps what is over", toyMistakes{leak: true}, Unbounded, 1},
-		{"asks without end", toyMistakes{echo: true}, Broken, 1},
+		{"answers before it is durable", toyMistakes{answerEarly: true}, check.Violation, 100},
+		{"reads one replica", toyMistakes{readLocally: true}, check.Violation, 5},
+		{"executes a retried rmw again", toyMistakes{forgetCalls: true}, check.Violation, 50},
+		{"never asks again", toyMistakes{neverRetry: true}, check.Unbounded, 50},
+		{"goes deaf", toyMistakes{deaf: true}, check.Stuck, 50},
+		{"completes twice", toyMistakes{completeMore: true}, check.Broken, 1},
+		{"changes a sent message", toyMistakes{touchSent: true}, check.Broken, 50},
+		{"keeps what is over", toyMistakes{leak: true}, check.Unbounded, 1},
+		{"asks without end", toyMistakes{echo: true}, check.Broken, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := find(drawn(toyOptions()), startToy(c.wrong), 0, c.seeds, nil)
@@ -82,7 +87,7 @@ func TestSeedReplays(t *testing.T) {
 	hash := sha256.New()
 	for seed := range uint64(10) {
 		run := func() []byte {
-			return bytesOf(t, Draw(seed, toyOptions()).Run(startToy(toyMistakes{}), nil).History)
+			return bytesOf(t, Run(schedule.Draw(seed, toyOptions()), startToy(toyMistakes{}), nil).History)
 		}
 		first := run()
 		if !bytes.Equal(first, run()) {
@@ -103,7 +108,7 @@ func TestShrinkAndExplain(t *testing.T) {
 		t.Fatal("no failure to shrink")
 	}
 	small := Shrink(t.Context(), f)
-	size := func(s Schedule) (operations int) {
+	size := func(s schedule.Schedule) (operations int) {
 		for _, c := range s.Clients {
 			operations += len(c.Operations)
 		}
@@ -112,7 +117,7 @@ func TestShrinkAndExplain(t *testing.T) {
 	if small.Class != f.Class || size(small.Schedule) > 5 || len(small.Schedule.Faults) > 2 {
 		t.Errorf("shrunk to %s with %d operations and faults %v", small.Class, size(small.Schedule), small.Schedule.Faults)
 	}
-	if again := small.Schedule.Run(small.start, nil); again.Failure == nil || again.Failure.Class != f.Class {
+	if again := Run(small.Schedule, small.start, nil); again.Failure == nil || again.Failure.Class != f.Class {
 		t.Error("the short schedule does not fail again")
 	}
 	text := Explain(small)
@@ -127,12 +132,12 @@ func TestShrinkAndExplain(t *testing.T) {
 }
 
 func TestParseFaults(t *testing.T) {
-	for list, want := range map[string]int{"none": 0, "": 0, "all": len(FaultKinds()), "crash, loss": 2, "wipe,wipe": 1} {
-		if got, err := ParseFaults(list); err != nil || len(got) != want {
+	for list, want := range map[string]int{"none": 0, "": 0, "all": len(faults.Kinds()), "crash, loss": 2, "wipe,wipe": 1} {
+		if got, err := faults.Parse(list, faults.Kinds()); err != nil || len(got) != want {
 			t.Errorf("%q: %v, %v", list, got, err)
 		}
 	}
-	if _, err := ParseFaults("crash,fire"); err == nil || !strings.Contains(err.Error(), `"fire"`) {
+	if _, err := faults.Parse("crash,fire", faults.Kinds()); err == nil || !strings.Contains(err.Error(), `"fire"`) {
 		t.Errorf("%v", err)
 	}
 }

@@ -35,7 +35,7 @@ type answers struct {
 
 // entry is the witness as a view names it.
 func (x *witness) entry() view.Witness {
-	site := x.node.world.env.network.Sites[x.node.site]
+	site := x.node.world.env.Network.Sites[x.node.site]
 	return view.Witness{ID: x.node.config.Self, Site: site, Address: site, Disk: x.node.disk(), Beside: x.beside}
 }
 
@@ -43,7 +43,7 @@ func (x *witness) entry() view.Witness {
 func (x *witness) start() {
 	w := x.node.world
 	start := uint64(0)
-	if w.env.doubtful && x.begun > x.node.disks {
+	if w.env.Doubtful && x.begun > x.node.disks {
 		start = uint64(x.node.index)<<32 | uint64(x.node.life)
 	}
 	x.begun = x.node.disks + 1
@@ -64,7 +64,7 @@ func (x *witness) start() {
 
 // restored is the witness that a log makes.
 func (x *witness) restored(log [][]byte, start uint64) (*core.Witness, error) {
-	made, err := core.New(core.Config{Slots: x.node.world.env.parted.slots, Disk: x.node.disk(), Start: start})
+	made, err := core.New(core.Config{Slots: x.node.world.env.Partitioned.Slots, Disk: x.node.disk(), Start: start})
 	for i := 0; err == nil && i < len(log); i++ {
 		err = made.Restore(log[i])
 	}
@@ -101,7 +101,7 @@ func (x *witness) flush() {
 // lacks.
 func (x *witness) checkDoubt() {
 	w := x.node.world
-	if x.stale && !w.env.parted.believing && slices.ContainsFunc(x.lacks, func(i uint32) bool { return !x.core.Doubts(i) }) {
+	if x.stale && !w.env.Partitioned.Believing && slices.ContainsFunc(x.lacks, func(i uint32) bool { return !x.core.Doubts(i) }) {
 		w.Fail("%s is believed, and its disk is an older copy", x.node.name())
 	}
 }
@@ -112,14 +112,14 @@ func (x *witness) sync() {
 	}
 	x.syncing = len(x.waiting)
 	w := x.node.world
-	d := w.env.disks[x.node.site]
-	x.node.after(x.node.draw.Between(d.low, d.high), x.node.synced)
+	d := w.env.Disks[x.node.site]
+	x.node.after(x.node.draw.Between(d.Low, d.High), x.node.synced)
 }
 
 func (x *witness) synced() {
 	done := x.waiting[:x.syncing]
 	x.waiting, x.syncing = slices.Clone(x.waiting[x.syncing:]), 0
-	x.node.world.trace.durable(x.node, len(done))
+	x.node.world.trace.Note(x.node.index, "durable: %d batches", len(done))
 	for _, a := range done {
 		x.log = append(x.log, a.records...)
 	}
@@ -141,7 +141,7 @@ func (x *witness) crash(intact int) {
 func (x *witness) lose() {
 	x.log, x.stale, x.lacks = nil, false, nil
 	x.node.disks++
-	x.node.world.trace.wiped(x.node)
+	x.node.world.trace.Happened("%d loses its disk", x.node.index+1)
 }
 
 func (x *witness) send(envelopes []core.Envelope) {
@@ -202,7 +202,7 @@ func (x *witness) intact(v *made) bool {
 
 // stopBeside crashes who runs beside a member, as if it were one pod.
 func (f *fault) stopBeside(w *world, nd *node) {
-	if w.env.parted == nil || nd.witness != nil || !nd.draw.Chance(500) {
+	if w.env.Partitioned == nil || nd.witness != nil || !nd.draw.Chance(500) {
 		return
 	}
 	for _, other := range w.nodes {

@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/history"
-	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/diagram"
 	"github.com/georegister/georegister/replica/simulator/kernel"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -33,43 +34,13 @@ func MemberWith(inner member.Factory, mistakes member.Mistakes) Start {
 	}
 }
 
-// environment is what a world is like when no fault is in force.
-type environment struct {
-	network   profile.Profile
-	shards    int
-	jitter    int           // a message's extra delay, in thousandths of its one-way delay, at most
-	disks     []window      // how long an fsync takes, by node
-	gather    time.Duration // a node may let inputs gather for so long before a turn; 0: one turn per input
-	sealed    bool          // messages go through their wire format, and must not be changed once sent
-	retry     time.Duration
-	suspect   time.Duration
-	clientRTT time.Duration // between a client and the replica at its site
-	patience  time.Duration // how long clients wait for an attempt; 0: for ever
-	deadline  time.Duration // what clients give the protocol; 0: none
-	shuffled  bool          // each process has a random opinion of which members are near
-	skewed    bool          // clocks of nodes start at different readings and drift
-	named     bool          // clients give their writes IDs too, and repeat them as they do rmws
-	regular   bool          // clients are sessions of a regular protocol
-	doubtful  bool          // disks may be older copies: a process that starts has to ask the others
-	losses    int           // how many members may have lost their disks at once; 0: any minority
-	data      int           // how many fragments restore a value; 0: values are stored whole
-	careless  sessionMistakes
-	wrong     managerMistakes
-	operator  bool    // members change by the operator's policy; else only in some worlds
-	standing  bool    // the mistake that a clock stands still with its machine (Pause)
-	parted    *parted // what there is in a world with masters; nil: there are none
-}
-
-// window is a range of durations, both ends included.
-type window struct{ low, high time.Duration }
-
 // epochStart is the wall-clock reading, in Unix milliseconds, at which virtual time starts.
 const epochStart = 1_700_000_000_000
 
 // world is one run.
 type world struct {
 	*kernel.Kernel
-	env       environment
+	env       schedule.Environment
 	start     Start
 	functions *register.Registry
 
@@ -84,7 +55,7 @@ type world struct {
 	recorder  *history.Recorder
 	messages  []history.Message
 	fences    []history.Fence
-	trace     *trace                  // nil: no diagram wanted
+	trace     *diagram.Diagram        // nil: no diagram wanted
 	decided   map[instanceName]string // never ranged over; what each instance was first committed with
 	// Something was lost, by more losses than there may be at once: nothing is read at the end.
 	hopeless bool
@@ -92,27 +63,27 @@ type world struct {
 }
 
 // newWorld makes a world and starts its members; spares are how many members may join.
-func newWorld(seed uint64, env environment, start Start, count func(string), traced bool, spares int) *world {
+func newWorld(seed uint64, env schedule.Environment, start Start, count func(string), traced bool, spares int) *world {
 	w := &world{
 		Kernel: &kernel.Kernel{Context: context.Background(), Seed: seed, Count: count},
 		env:    env, start: start, functions: register.NewRegistry(), decided: map[instanceName]string{},
 	}
 	w.recorder = history.NewRecorder(func() time.Duration { return w.Now })
 	if traced {
-		w.trace = &trace{world: w}
+		w.trace = diagram.New(w.Kernel, w.lanes)
 	}
-	n := len(env.network.Sites)
-	if env.parted != nil {
+	n := len(env.Network.Sites)
+	if env.Partitioned != nil {
 		spares = 0 // it has its own
 	}
 	v := view.View{Cluster: "simulated", Epoch: 1}
-	for i, site := range env.network.Sites {
+	for i, site := range env.Network.Sites {
 		v.Members = append(v.Members, view.Member{ID: view.MemberID(i + 1), Site: site, Address: site, Disk: diskName(view.MemberID(i+1), 1)})
 	}
 	for i := range n + spares {
 		w.nodes = append(w.nodes, newNode(w, i, i%n))
 	}
-	if env.parted != nil {
+	if env.Partitioned != nil {
 		v = w.addWitnesses(v)
 	}
 	w.manager = newManager(w, v, n)
@@ -138,7 +109,7 @@ func newWorld(seed uint64, env environment, start Start, count func(string), tra
 func (w *world) connect() {
 	for a, from := range w.nodes {
 		for b, to := range w.nodes {
-			w.links = append(w.links, newLink(w.Seed, a, b, w.env.network.RTT[from.site][to.site]/2))
+			w.links = append(w.links, newLink(w.Seed, a, b, w.env.Network.RTT[from.site][to.site]/2))
 		}
 	}
 }
@@ -155,4 +126,26 @@ func (w *world) pending() int {
 		total += nd.pending()
 	}
 	return total
+}
+
+// lanes is how the nodes are, for a diagram.
+func (w *world) lanes() []diagram.Lane {
+	marks := make([]diagram.Lane, len(w.nodes))
+	for i, nd := range w.nodes {
+		switch {
+		case nd.witness != nil && nd.born && !nd.down && !nd.paused:
+			marks[i] = diagram.Witnesses
+		case !nd.born || nd.gone || !nd.acts && !nd.down:
+			marks[i] = diagram.InNoView
+		case nd.down:
+			marks[i] = diagram.Down
+		case nd.paused:
+			marks[i] = diagram.StandsStill
+		case nd.lost:
+			marks[i] = diagram.DoesNot
+		default:
+			marks[i] = diagram.Votes
+		}
+	}
+	return marks
 }

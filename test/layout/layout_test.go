@@ -51,6 +51,16 @@ var areas = []struct {
 	{"replica/storage", []string{"replica/register", "replica/view", "replica/protocol", "replica/durable"}},
 	{"replica/transport", []string{"api/peer", "api/witness", "replica/register", "replica/view", "replica/protocol"}},
 	{"replica/simulator/kernel", nil},
+	{"replica/simulator/faults", nil},
+	{"replica/simulator/machine", []string{"replica/protocol"}},
+	{"replica/simulator/diagram", []string{
+		"api/peer", "replica/register", "replica/view", "replica/protocol/catalog", "replica/protocol/notation", "replica/simulator/kernel",
+	}},
+	{"replica/simulator/schedule", []string{
+		"replica/register", "replica/view", "replica/membership", "replica/protocol", "replica/profile", "replica/simulator/kernel",
+		"replica/simulator/faults",
+	}},
+	{"replica/simulator/check", []string{"replica/register", "replica/history", "replica/simulator/diagram", "replica/simulator/schedule"}},
 	{"replica/simulator", []string{
 		"api/peer", "api/witness", "api/v1alpha1", "replica/register", "replica/view", "replica/membership",
 		"replica/capability",

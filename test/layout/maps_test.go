@@ -16,7 +16,7 @@ import (
 )
 
 // ordered lists the areas where the order of a map must not reach an effect: it would break replay.
-var ordered = []string{"replica/view", "replica/membership", "replica/protocol"}
+var ordered = []string{"replica/view", "replica/membership", "replica/protocol", "replica/simulator"}
 
 // excuses are the comments, on the line of a loop or the one before, that say why a map's order does no harm.
 var excuses = []string{"// sorted below", "// order is irrelevant: "}

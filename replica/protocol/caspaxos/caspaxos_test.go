@@ -12,6 +12,9 @@ import (
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/script"
 	"github.com/georegister/georegister/replica/simulator"
+	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -64,16 +67,16 @@ func seeds(t *testing.T) int {
 }
 
 // without are the kinds of faults but some.
-func without(some ...simulator.FaultKind) []simulator.FaultKind {
-	return slices.DeleteFunc(simulator.FaultKinds(), func(k simulator.FaultKind) bool { return slices.Contains(some, k) })
+func without(some ...faults.Kind) []faults.Kind {
+	return slices.DeleteFunc(faults.Kinds(), func(k faults.Kind) bool { return slices.Contains(some, k) })
 }
 
 // search must find nothing, and take every path.
-func search(t *testing.T, paths []string, options ...simulator.Options) {
+func search(t *testing.T, paths []string, options ...schedule.Options) {
 	t.Helper()
 	all := simulator.Report{Paths: map[string]uint64{}}
 	for _, o := range options {
-		o.RMWs = simulator.ManyRMWs
+		o.RMWs = schedule.ManyRMWs
 		r := simulator.Search{Start: simulator.Member(caspaxos.Factory), Options: o, First: 1, Seeds: seeds(t)}.Run(t.Context())
 		for _, f := range r.Failures {
 			t.Errorf("%v\n%s", f, simulator.Explain(simulator.Shrink(t.Context(), f)))
@@ -90,28 +93,28 @@ func search(t *testing.T, paths []string, options ...simulator.Options) {
 
 func TestSurvives(t *testing.T) {
 	t.Parallel()
-	same := without(simulator.Change)
-	search(t, caspaxos.Paths(), simulator.Options{Faults: same, Members: []int{3}}, simulator.Options{Faults: same, Members: []int{5}},
-		simulator.Options{Faults: same, Members: []int{7}})
+	same := without(faults.Change)
+	search(t, caspaxos.Paths(), schedule.Options{Faults: same, Members: []int{3}}, schedule.Options{Faults: same, Members: []int{5}},
+		schedule.Options{Faults: same, Members: []int{7}})
 }
 
 func TestSurvivesChanges(t *testing.T) {
 	t.Parallel()
-	search(t, caspaxos.ChangePaths(), simulator.Options{Faults: simulator.FaultKinds()})
+	search(t, caspaxos.ChangePaths(), schedule.Options{Faults: faults.Kinds()})
 }
 
 func TestMistakesAreFound(t *testing.T) {
 	t.Parallel()
-	all := simulator.Options{Faults: without(simulator.Change, simulator.OldCopy, simulator.Rot), Members: []int{3, 5}}
-	crashes := simulator.Options{Faults: []simulator.FaultKind{simulator.Crash, simulator.Torn, simulator.Partition, simulator.Loss}, Members: []int{3}}
-	crash := simulator.Options{Faults: []simulator.FaultKind{simulator.Crash}, Members: []int{3}}
-	wipes := simulator.Options{Faults: []simulator.FaultKind{simulator.Wipe, simulator.Wipe, simulator.Loss, simulator.Crash}, Members: []int{3, 5}}
-	changes := simulator.Options{Faults: []simulator.FaultKind{simulator.Change, simulator.Partition}, Members: []int{3, 5}}
+	all := schedule.Options{Faults: without(faults.Change, faults.OldCopy, faults.Rot), Members: []int{3, 5}}
+	crashes := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Torn, faults.Partition, faults.Loss}, Members: []int{3}}
+	crash := schedule.Options{Faults: []faults.Kind{faults.Crash}, Members: []int{3}}
+	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Loss, faults.Crash}, Members: []int{3, 5}}
+	changes := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, Members: []int{3, 5}}
 	for _, c := range []struct {
 		name     string
 		mistakes caspaxos.Mistakes
 		member   member.Mistakes
-		options  simulator.Options
+		options  schedule.Options
 	}{
 		{"AckBeforePersist", caspaxos.Mistakes{AckBeforePersist: true}, member.Mistakes{}, crashes},
 		{"CompleteBeforePersist", caspaxos.Mistakes{CompleteBeforePersist: true}, member.Mistakes{}, crash},
@@ -124,10 +127,10 @@ func TestMistakesAreFound(t *testing.T) {
 		{"CountOneSide", caspaxos.Mistakes{}, member.Mistakes{CountOneSide: true}, changes},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.options.RMWs = simulator.ManyRMWs
+			c.options.RMWs = schedule.ManyRMWs
 			start := simulator.MemberWith(caspaxos.FactoryWith(c.mistakes), c.member)
 			for seed := uint64(1); seed <= 2000; seed++ {
-				if f := simulator.Draw(seed, c.options).Run(start, nil).Failure; f != nil && f.Class == simulator.Violation {
+				if f := simulator.Run(schedule.Draw(seed, c.options), start, nil).Failure; f != nil && f.Class == check.Violation {
 					t.Logf("seed %d: %.200v", seed, f)
 					return
 				}

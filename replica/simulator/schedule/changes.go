@@ -1,31 +1,27 @@
-package simulator
+package schedule
 
 import (
 	"slices"
 	"time"
 
+	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
 )
-
-// without is kinds less one.
-func without(kinds []FaultKind, some ...FaultKind) []FaultKind {
-	return slices.DeleteFunc(slices.Clone(kinds), func(k FaultKind) bool { return slices.Contains(some, k) })
-}
 
 // drawChanges adds changes of members to a schedule, from a stream of their own: the rest of the schedule stays what it
 // is without them.
 func (s *Schedule) drawChanges(seed uint64, n int, options Options) {
 	draw := kernel.NewStream(seed, kernel.ForChanges, 0)
 	size, join := n, 0
-	var changes []Fault
+	var changes []faults.Fault
 	for range 1 + draw.Below(3) {
-		f := Fault{
-			Kind:  Change,
+		f := faults.Fault{
+			Kind:  faults.Change,
 			At:    draw.Between(s.Settle/20, s.Settle*5/10),
-			For:   draw.Between(s.env.retry/16, s.env.retry/4),
+			For:   draw.Between(s.Environment.Retry/16, s.Environment.Retry/4),
 			Node:  draw.Below(n),
 			Rate:  []int{0, 200, 500}[draw.Below(3)],
-			Size:  draw.Between(0, s.env.retry/2),
+			Size:  draw.Between(0, s.Environment.Retry/2),
 			Alive: draw.Chance(600),
 		}
 		f.Join, f.Leave = drawSizes(draw, size, slices.Contains(options.Members, 4))
@@ -51,12 +47,12 @@ func (s *Schedule) drawChanges(seed uint64, n int, options Options) {
 			s.Faults = append(s.Faults, s.splitAround(draw, n, join, f))
 		}
 		if draw.Chance(300) { // one at its site, perhaps a newcomer, stops
-			kind := []FaultKind{Crash, Torn, Wipe, Pause}[draw.Below(4)]
-			at := f.At + draw.Between(0, 4*s.env.retry)
-			s.Faults = append(s.Faults, Fault{Kind: kind, Node: f.Node, At: at, For: draw.Between(time.Millisecond, s.env.retry)})
+			kind := []faults.Kind{faults.Crash, faults.Torn, faults.Wipe, faults.Pause}[draw.Below(4)]
+			at := f.At + draw.Between(0, 4*s.Environment.Retry)
+			s.Faults = append(s.Faults, faults.Fault{Kind: kind, Node: f.Node, At: at, For: draw.Between(time.Millisecond, s.Environment.Retry)})
 		}
 	}
-	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
+	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
 }
 
 // stretch has everything begin later, so that there is time for changes while it goes on.
@@ -98,9 +94,9 @@ func drawSizes(draw kernel.Stream, size int, four bool) (join, leave int) {
 }
 
 // afterWipe has someone leave who has just lost its disk, if there is one.
-func (s *Schedule) afterWipe(draw kernel.Stream, f *Fault) {
+func (s *Schedule) afterWipe(draw kernel.Stream, f *faults.Fault) {
 	for _, wiped := range s.Faults {
-		if wiped.Kind == Wipe {
+		if wiped.Kind == faults.Wipe {
 			f.Node, f.At = wiped.Node, wiped.At+draw.Between(0, wiped.For*2)
 			return
 		}
@@ -110,7 +106,7 @@ func (s *Schedule) afterWipe(draw kernel.Stream, f *Fault) {
 // splitNewcomers says for each partition on which side those are who come later.
 func (s *Schedule) splitNewcomers(draw kernel.Stream, n, count int) {
 	for i := range s.Faults {
-		if s.Faults[i].Kind == Partition {
+		if s.Faults[i].Kind == faults.Partition {
 			s.Faults[i].Side |= uint64(draw.Below(1<<count)) << n
 		}
 	}
@@ -118,13 +114,13 @@ func (s *Schedule) splitNewcomers(draw kernel.Stream, n, count int) {
 
 // splitAround cuts the network while members change, so that there are members of two views that can talk among
 // themselves: the one that leaves first with others on the one side, some newcomers on the other.
-func (s *Schedule) splitAround(draw kernel.Stream, n, count int, f Fault) Fault {
+func (s *Schedule) splitAround(draw kernel.Stream, n, count int, f faults.Fault) faults.Fault {
 	p := drawPartition(draw, n)
 	p.Side |= uint64(draw.Below(1<<count)) << n
 	if p.Side&(1<<f.Node) == 0 {
 		p.Side ^= 1<<(n+count) - 1
 	}
-	p.At = max(0, f.At-draw.Between(0, s.env.retry))
-	p.For = draw.Between(s.env.retry, 6*s.env.retry)
+	p.At = max(0, f.At-draw.Between(0, s.Environment.Retry))
+	p.For = draw.Between(s.Environment.Retry, 6*s.Environment.Retry)
 	return p
 }

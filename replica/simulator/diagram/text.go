@@ -1,0 +1,136 @@
+package diagram
+
+import (
+	"fmt"
+	"strings"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/catalog"
+	"github.com/georegister/georegister/replica/protocol/notation"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// brief is a message in a few words: kind, operation, key, carstamp, value, instance.
+func brief(m *peerv1.Message) string {
+	own := catalog.MessagesOf(m)
+	words := []string{m.Kind.String()}
+	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
+	if m.Op != 0 {
+		add("op %d", m.Op&0xffff_ffff)
+	}
+	if len(m.Key) > 0 {
+		add("%q", m.Key)
+	}
+	if stamp := (register.Carstamp{Timestamp: m.Timestamp, Writer: register.Writer(m.Writer), RMWs: m.Rmws}); !stamp.IsZero() {
+		add("%v", stamp)
+	}
+	if m.Present {
+		add("value %s", notation.Short(m.Value))
+	}
+	if m.Same {
+		add("same")
+	}
+	if own.Trace != nil {
+		words = append(words, own.Trace(m)...)
+	}
+	if in := m.Instance; in != nil {
+		add("instance %v#%d ballot %d %v", register.Writer(in.GetId().GetWriter()), in.GetId().GetNumber(), in.Ballot, in.Status)
+		if len(in.Deps) > 0 {
+			var deps []string
+			for _, d := range in.Deps {
+				deps = append(deps, fmt.Sprintf("%v#%d", register.Writer(d.Writer), d.Number))
+			}
+			add("after %s", strings.Join(deps, ","))
+		}
+		for _, c := range in.Commands {
+			add("%s", c.Function)
+		}
+	}
+	if tr := m.Transfer; tr != nil && len(tr.Records) > 0 {
+		add("%d records", len(tr.Records))
+	}
+	if m.Incarnation > 1 {
+		add("of incarnation %d", m.Incarnation)
+	}
+	return strings.Join(words, " ")
+}
+
+func OperationText(o register.Operation) string {
+	switch o.Kind {
+	case register.Write:
+		return fmt.Sprintf("write %q %s", o.Key, ValueText(o.Value))
+	case register.RMW:
+		args := make([]string, len(o.Call.Args))
+		for i, a := range o.Call.Args {
+			args[i] = notation.Short(a)
+		}
+		return fmt.Sprintf("%s %q (%s)", o.Call.Function, o.Key, strings.Join(args, ", "))
+	}
+	if o.Kind == register.Fence {
+		return "fence" + afterText(o.After)
+	}
+	if o.Stale {
+		return fmt.Sprintf("stale read %q", o.Key)
+	}
+	if o.Regular {
+		return fmt.Sprintf("regular read %q", o.Key)
+	}
+	return fmt.Sprintf("%s %q", o.Kind, o.Key)
+}
+
+// afterText is what an operation comes after.
+func afterText(after []register.Dependency) string {
+	var texts []string
+	for _, d := range after {
+		texts = append(texts, fmt.Sprintf("%q at %v", d.Key, d.Carstamp))
+	}
+	if texts == nil {
+		return ""
+	}
+	return " after " + strings.Join(texts, ", ")
+}
+
+func resultText(r register.Result) string {
+	if r.Status == register.OK {
+		depends := ""
+		if r.Depends {
+			depends = ", depends"
+		}
+		return fmt.Sprintf("%s at %v%s", ValueText(r.Value), r.Carstamp, depends)
+	}
+	return fmt.Sprintf("%s (%s)", r.Status, r.Message)
+}
+
+func ValueText(v register.Value) string {
+	if !v.Present() {
+		return "nothing"
+	}
+	return notation.Short(v)
+}
+
+// KeepersText lists who keeps each partition: its term, master, backups and witnesses, and what it recovers from.
+func KeepersText(v view.View) string {
+	var b strings.Builder
+	for i, p := range v.Partitions {
+		fmt.Fprintf(&b, "; %d: term %d of %d %v %v", i, p.Term, p.Master, p.Backups, p.Witnesses)
+		for _, f := range p.Formers {
+			fmt.Fprintf(&b, " from %d of %d %v %v", f.Term, f.Master, f.Backups, f.Witnesses)
+		}
+	}
+	return b.String()
+}
+
+func MembersText(v view.View) string {
+	var names []string
+	for _, m := range v.Members {
+		name := fmt.Sprint(m.ID)
+		if m.Joining {
+			name = "+" + name
+		} else if m.Leaving {
+			name = "-" + name
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, " ")
+}

@@ -1,0 +1,98 @@
+package schedule
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/simulator/kernel"
+)
+
+// Environment is what a world is like when no fault is in force.
+type Environment struct {
+	Network         profile.Profile
+	Shards          int
+	Jitter          int           // a message's extra delay, in thousandths of its one-way delay, at most
+	Disks           []Window      // how long an fsync takes, by node
+	Gather          time.Duration // a node may let inputs gather for so long before a turn; 0: one turn per input
+	Sealed          bool          // messages go through their wire format, and must not be changed once sent
+	Retry           time.Duration
+	Suspect         time.Duration
+	ClientRTT       time.Duration // between a client and the replica at its site
+	Patience        time.Duration // how long clients wait for an attempt; 0: for ever
+	Deadline        time.Duration // what clients give the protocol; 0: none
+	Shuffled        bool          // each process has a random opinion of which members are near
+	Skewed          bool          // clocks of nodes start at different readings and drift
+	Named           bool          // clients give their writes IDs too, and repeat them as they do rmws
+	Regular         bool          // clients are sessions of a regular protocol
+	Doubtful        bool          // disks may be older copies: a process that starts has to ask the others
+	Losses          int           // how many members may have lost their disks at once; 0: any minority
+	Data            int           // how many fragments restore a value; 0: values are stored whole
+	SessionMistakes SessionMistakes
+	Mistakes        ManagerMistakes
+	OperatorPolicy  bool         // members change by the operator's policy; else only in some worlds
+	ClockStops      bool         // the mistake that a clock stands still with its machine (Pause)
+	Partitioned     *Partitioned // what there is in a world with masters; nil: there are none
+}
+
+// Window is a range of durations, both ends included.
+type Window struct{ Low, High time.Duration }
+
+// StaleBound is how old a read that may be stale can be.
+func (e *Environment) StaleBound() time.Duration {
+	if e.Partitioned == nil {
+		return 0 // only masters have more than one answer
+	}
+	return e.Partitioned.Sync.WithDefaults().Lease
+}
+
+func drawEnvironment(draw kernel.Stream, n, shards int) Environment {
+	network := profile.Profile{Name: "random", RTT: make([][]time.Duration, n)}
+	for a := range n {
+		network.Sites = append(network.Sites, "site-"+strconv.Itoa(a+1))
+		network.RTT[a] = make([]time.Duration, n)
+		network.RTT[a][a] = profile.Local
+		for b := range a {
+			rtt := draw.Between(4*time.Millisecond, 60*time.Millisecond)
+			network.RTT[a][b], network.RTT[b][a] = rtt, rtt
+		}
+	}
+	env := Environment{Network: network, Shards: shards, Sealed: true, Skewed: true, Shuffled: draw.Chance(500), ClientRTT: profile.Local}
+	env.Jitter = draw.Below(400)
+	env.Disks = DrawDisks(draw, n)
+	if draw.Chance(500) {
+		env.Gather = 3 * time.Millisecond
+	}
+	// A round trip takes two messages and, at both ends, an fsync behind another one.
+	trip := network.Largest()*time.Duration(1000+env.Jitter)/1000 + 2*env.Gather
+	trip += 4 * env.Slowest()
+	env.Retry = trip * time.Duration(105+draw.Below(200)) / 100
+	env.Suspect = 3 * env.Retry
+	env.Patience = env.Retry * time.Duration(2+draw.Below(5))
+	if draw.Chance(500) {
+		env.Deadline = env.Patience * 3 / 4
+	}
+	return env
+}
+
+// Slowest is how long an fsync takes at most.
+func (e *Environment) Slowest() time.Duration {
+	return slices.MaxFunc(e.Disks, func(a, b Window) int { return int(a.High - b.High) }).High
+}
+
+// DrawDisks gives the members disks from fast ones to some that take longer than a round trip: the same kind
+// for all, or each its own.
+func DrawDisks(draw kernel.Stream, n int) []Window {
+	same := draw.Chance(500)
+	var disks []Window
+	for len(disks) < n {
+		slowest := []time.Duration{time.Millisecond, 12 * time.Millisecond, 150 * time.Millisecond}[draw.Below(3)]
+		disk := Window{slowest / 10, draw.Between(slowest/10, slowest)}
+		disks = append(disks, disk)
+		for same && len(disks) < n {
+			disks = append(disks, disk)
+		}
+	}
+	return disks
+}

@@ -1,0 +1,189 @@
+package schedule
+
+import (
+	"slices"
+	"time"
+
+	"github.com/georegister/georegister/replica/protocol/definition"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/kernel"
+)
+
+// Schedule is everything about a run that is not the protocol: it replays exactly.
+type Schedule struct {
+	Seed    uint64
+	Clients []Plan
+	Faults  []faults.Fault
+	// Settle is when the faults end; from then on everything must make progress.
+	Settle time.Duration
+	// Lost, if it is set, ends them before that.
+	Lost *DiskLoss
+
+	Environment Environment
+	Abandon     int
+	Check       time.Duration // bounds the check of the history, in real time; 0: checkTimeout
+}
+
+// Plan is what one client does.
+type Plan struct {
+	Home       int // the position of its site
+	Operations []Planned
+	Asides     []Aside // of a regular protocol, by time
+}
+
+// Planned is an operation and the time before which it does not start.
+type Planned struct {
+	At        time.Duration
+	Operation register.Operation
+}
+
+// Options say what schedules are like.
+type Options struct {
+	Members []int         // sizes of clusters to draw from; the default is 3, 5 and 7
+	Faults  []faults.Kind // kinds to draw from
+	// RMWs is how many of 1000 operations are read-modify-writes.
+	RMWs int
+	// Idempotent has updates be those that may be applied more than once, and no writes.
+	Idempotent bool
+	// Operations is the least number of operations of a schedule; the default is 100.
+	Operations int
+	// Stale is how many of 1000 reads may be stale. They are drawn from a stream of their own, and everything else is as
+	// without.
+	Stale int
+	// Large is how many bytes each second value that is written has; 0: all are short.
+	Large int
+	// Losses is how many members may have lost their disks at once; 0: any minority.
+	Losses int
+	// Data is how many fragments restore a value, if the protocol stores values as those: changes of members end
+	// when enough of them are with those after the change.
+	Data int
+	// Keep has members that change never be fewer than before.
+	Keep bool
+	// Shards per member; the default is 1, and from 1 to 3 where clients are sessions.
+	Shards int
+	// Impatient members suspect a coordinator long before it could have answered: recoveries duel with it and
+	// with each other.
+	Impatient bool
+
+	// Regular says that the protocol is regular sequentially consistent, and no more: clients are sessions, which carry
+	// what they depend on, fence, and tell each other things, and histories are checked for that.
+	Regular bool
+	// Partitioned has the world be one of masters and witnesses that run this protocol; a search's Start counts for
+	// nothing then.
+	Partitioned *definition.Partitioned
+
+	Mistakes          ManagerMistakes
+	PartitionMistakes PartitionMistakes
+	SessionMistakes   SessionMistakes
+	OperatorPolicy    bool // members change by the operator's policy in every world, not only in some
+	Dedicated         bool // every world's witnesses have pods of their own, not only some worlds'
+}
+
+// Shares of read-modify-writes for Options.RMWs: of a protocol that has them, and of one that refuses them.
+const (
+	ManyRMWs = 350
+	FewRMWs  = 20
+)
+
+// SomeStale is what Options.Stale is where reads that may be stale differ from others.
+const SomeStale = 250
+
+func (o Options) withDefaults() Options {
+	if len(o.Members) == 0 {
+		o.Members = []int{3, 5, 7}
+	}
+	if o.Operations == 0 {
+		o.Operations = 100
+	}
+	if o.Shards == 0 && !o.Regular {
+		o.Shards = 1
+	}
+	return o
+}
+
+// Draw makes the schedule of a seed. Schedules differ in what they are made of, not just in order: each has its
+// own few kinds of faults, speeds of disks, places of clients and mix of operations, since a bug may need much
+// of one thing and little of the others.
+func Draw(seed uint64, options Options) Schedule {
+	options = options.withDefaults()
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 0)
+	n := options.Members[draw.Below(len(options.Members))]
+	s := Schedule{Seed: seed, Abandon: 100}
+	s.Environment = drawEnvironment(draw, n, max(options.Shards, 1))
+	s.Environment.Mistakes, s.Environment.OperatorPolicy, s.Environment.Losses, s.Environment.Data = options.Mistakes, options.OperatorPolicy, options.Losses, options.Data
+	if options.Impatient {
+		s.Environment.Suspect = s.Environment.Retry / 8
+	}
+
+	clients := 6 + draw.Below(6)
+	pace := (s.Environment.Network.Largest() + s.Environment.Slowest()) * time.Duration(40+draw.Below(150)) / 100
+	calm := draw.Chance(350) // what one operation left behind, others do not clear away at once
+	if calm {
+		clients = 2 + draw.Below(3)
+		pace = pace * 3 / 2
+	}
+	total := options.Operations + draw.Below(options.Operations/2+1)
+	each := total/clients + 1
+	s.Settle = time.Duration(each) * pace
+	homes := n
+	if draw.Chance(300) {
+		homes = 1 + draw.Below(2) // coordinators with many clients of their own
+	}
+	first := draw.Below(n)
+	for i := range clients {
+		s.Clients = append(s.Clients, Plan{Home: (first + i%homes) % n})
+	}
+	script := NewScript(draw, options.RMWs)
+	script.idempotent, script.large = options.Idempotent, options.Large
+	if options.Partitioned != nil {
+		script.Keys = 1 + kernel.NewStream(seed, kernel.ForPartitions, 1).Below(8)
+	}
+	if options.Regular {
+		pace = script.contend(kernel.NewStream(seed, kernel.ForSessions, 1), pace)
+		s.Settle = time.Duration(each) * pace
+	}
+	for round := range each {
+		for i := range clients {
+			at := time.Duration(round)*pace + draw.Between(0, pace)
+			if calm {
+				script.Reads = 50 + 900*min(i, 1) // a writer and some readers
+			}
+			s.Clients[i].Operations = append(s.Clients[i].Operations, Planned{at, script.Operation()})
+		}
+	}
+	kinds := faults.Without(options.Faults, faults.Change, faults.OldCopy, faults.Rot, faults.Lose, faults.Move, faults.LostQuorum, faults.Split)
+	if options.Partitioned != nil {
+		kinds = faults.WithStableMembers(kinds)
+	}
+	if len(kinds) > 0 {
+		s.drawFaults(draw, n, drawKinds(draw, kinds), 6+draw.Below(10))
+	}
+	if slices.Contains(options.Faults, faults.Change) && options.Partitioned == nil {
+		s.stretch(2)
+		s.drawChanges(seed, n, options)
+	}
+	if options.Partitioned != nil {
+		s.drawPartitioned(seed, n, options)
+	} else {
+		s.Environment.Doubtful = slices.Contains(options.Faults, faults.OldCopy)
+	}
+	s.drawCopies(seed, n, options.Faults)
+	s.DrawStale(options.Stale)
+	if options.Regular {
+		s.drawSessions(options)
+	}
+	return s
+}
+
+// DrawStale lets some of the reads be stale.
+func (s *Schedule) DrawStale(perMille int) {
+	draw := kernel.NewStream(s.Seed, kernel.ForStale, 0)
+	for _, plan := range s.Clients {
+		for i := range plan.Operations {
+			if op := &plan.Operations[i].Operation; op.Kind == register.Read && draw.Chance(perMille) {
+				op.Stale = true
+			}
+		}
+	}
+}
