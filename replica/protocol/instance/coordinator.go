@@ -4,27 +4,10 @@ import (
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/quorum"
-	"github.com/georegister/georegister/replica/protocol/session"
-	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
-
-// One instance carries a batch of the commands that wait for a key, within these bounds.
-const (
-	batchCommands = 64
-	batchBytes    = 1 << 20
-)
-
-// request is an operation of a client of this member.
-type request struct {
-	protocol.Request
-	answered bool // given up at its deadline, or told before its execution
-}
-
-func (r *request) reads() bool { return r.Operation.Kind == register.Read }
 
 // phase is the step of the algorithm that a coordination is in. An instance goes from preAccepting to committed on the
 // fast path, and through accepting on the slow path; a recovery begins with preparing.
@@ -51,26 +34,39 @@ type coordination struct {
 	roundTrips int
 	fastPath   bool
 
-	onePeer   bool             // PreAccept went to one peer, and to no other: see fastQuorumOfTwo
-	merged    attributes       // the initial attributes joined with those of the answers: what the slow path proposes
-	fastVotes quorum.Tally     // answers that allow a commit on the fast path (instance.fastVote)
-	prepared  []*preparedReply // answers to Prepare, in a recovery
+	onePeer    bool             // PreAccept went to one peer, and to no other: see fastQuorumOfTwo
+	merged     attributes       // the initial attributes joined with those of the answers: what the slow path proposes
+	agreements quorum.Tally     // the members that agreed to a commit on the fast path (instance.agreed)
+	prepared   []*preparedReply // answers to Prepare, in a recovery
 
 	// Answers of the commands, from an execution here or elsewhere; nil: unknown; no answers: a no-op.
 	outcome  *peerv1.Executed
 	executed quorum.Tally // others that executed it; asked says only who need not be asked again
 }
 
+// coordinator proposes the commands of its clients, and commits what it or a recovery proposes.
+type coordinator struct {
+	*store
+	acceptor
+	executor
+	clients
+}
+
+// questions are the messages of the phases that tell of an instance; the others ask what is known of it.
+var questions = map[phase]peerv1.Kind{
+	preAccepting: peerv1.Kind_PRE_ACCEPT, accepting: peerv1.Kind_ACCEPT, committed: peerv1.Kind_COMMIT,
+}
+
 // propose is algorithm 3, lines 2 to 8, for the requests that wait, while a lane is free. A lane is a sequence of
 // instances of one writer, of which one at most is in progress per key. So a dependency graph has no more nodes than
 // members have lanes, and its chains end.
-func (p *Core) propose(o *object) {
+func (p *coordinator) propose(o *object) {
 	for len(o.queue) > 0 {
 		writer, free := p.freeLane(o)
 		if !free {
 			return
 		}
-		i := o.instance(p, instanceID{writer, o.number(writer) + 1})
+		i := p.instance(o, instanceID{writer, o.number(writer) + 1})
 		d := &coordination{instance: i, own: true, phase: preAccepting, op: p.Op()}
 		i.coordination, o.mine = d, append(o.mine, d)
 		d.requests = o.takeBatch()
@@ -85,7 +81,7 @@ func (p *Core) propose(o *object) {
 				i.seq = max(i.seq, j.seq+1)
 			}
 		}
-		i.status, i.fastVote = peerv1.Status_PRE_ACCEPTED, p.mayBeFast()
+		i.status, i.agreed = peerv1.Status_PRE_ACCEPTED, p.mayBeFast()
 		d.onePeer, d.merged = p.fastQuorumOfTwo(), i.attributes
 		p.saveInstance(i)
 		to := d.asked.AskFast(&p.Config, p.Counted, p.Now)
@@ -98,7 +94,7 @@ func (p *Core) propose(o *object) {
 }
 
 // onPreAcceptOK counts an answer, and joins its attributes with the others.
-func (p *Core) onPreAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
+func (p *coordinator) onPreAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
 	d := o.answering(m, preAccepting)
 	if d == nil {
 		return
@@ -109,27 +105,18 @@ func (p *Core) onPreAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
 		d.merged.base = theirs.base
 	}
 	if m.Instance.Agreed && (d.onePeer || !p.fastQuorumOfTwo()) || p.mistakes.FastOnMerged {
-		d.fastVotes.Answer(p.Counted, from)
+		d.agreements.Answer(p.Counted, from)
 	}
 	d.asked.Answer(p.Counted, from)
 	p.decidePreAccept(d)
 }
 
-// fastQuorumOfTwo reports whether the fast quorum is the coordinator and one peer, as with three members. PreAccept
-// then goes to one peer, and the fast path commits the attributes as that peer extended them: the peer's record
-// (instance.fastVote) says so, and recovery finds it there. When the peer does not answer in time, the third member is
-// asked too (tickCoordination). From then on the fast path is closed: of two answers, recovery could not tell which one
-// the coordinator took.
-func (p *Core) fastQuorumOfTwo() bool {
-	return p.Incarnations.HasFast() && p.Config.View.FastQuorum() == 2
-}
-
 // decidePreAccept is algorithm 3, lines 10 to 15. Where several are asked, the fast path asks that replies equal the
 // *initial* attributes, so that recovery knows what could have been chosen.
-func (p *Core) decidePreAccept(d *coordination) {
+func (p *coordinator) decidePreAccept(d *coordination) {
 	switch {
-	case d.fastVotes.Fast(p.Counted, p.Config.Self),
-		p.mistakes.FastOnMajority && p.Incarnations.HasFast() && d.fastVotes.Quorum(p.Counted, p.Config.Self):
+	case d.agreements.Fast(p.Counted, p.Config.Self),
+		p.mistakes.FastOnMajority && p.Incarnations.HasFast() && d.agreements.Quorum(p.Counted, p.Config.Self):
 		p.took(pathFast)
 		d.fastPath = true
 		d.roundTrips = min(1, p.Config.View.Size()-1)
@@ -141,7 +128,7 @@ func (p *Core) decidePreAccept(d *coordination) {
 		}
 		p.commit(d)
 	case d.asked.Quorum(p.Counted, p.Config.Self) &&
-		(d.fastVotes.Count(p.Counted) < d.asked.Count(p.Counted) || !p.Incarnations.HasFast()):
+		(d.agreements.Count(p.Counted) < d.asked.Count(p.Counted) || !p.Incarnations.HasFast()):
 		p.took(pathSlow)
 		d.roundTrips = 1
 		p.accept(d, d.merged)
@@ -149,9 +136,9 @@ func (p *Core) decidePreAccept(d *coordination) {
 }
 
 // accept proposes attributes to a majority (algorithm 3, lines 13 to 18).
-func (p *Core) accept(d *coordination, a attributes) {
+func (p *coordinator) accept(d *coordination, a attributes) {
 	silent := d.phase == preAccepting && d.asked.Wide() // somebody near is
-	d.enter(p, accepting)
+	p.enter(d, accepting)
 	d.attributes = a
 	d.status, d.instance.ballot, d.accepted = peerv1.Status_ACCEPTED, d.ballot, d.ballot
 	p.saveInstance(d.instance)
@@ -164,14 +151,14 @@ func (p *Core) accept(d *coordination, a attributes) {
 }
 
 // onAcceptOK counts an answer of the slow path.
-func (p *Core) onAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
+func (p *coordinator) onAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
 	if d := o.answering(m, accepting); d != nil {
 		d.asked.Answer(p.Counted, from)
 		p.decideAccept(d)
 	}
 }
 
-func (p *Core) decideAccept(d *coordination) {
+func (p *coordinator) decideAccept(d *coordination) {
 	if d.asked.Quorum(p.Counted, p.Config.Self) {
 		d.roundTrips++
 		p.commit(d)
@@ -180,8 +167,8 @@ func (p *Core) decideAccept(d *coordination) {
 
 // commit is algorithm 3, lines 19 to 22. The decision is durable here before anyone is told: a coordinator
 // that forgot a fast commit would answer Prepare as if there had been none.
-func (p *Core) commit(d *coordination) {
-	d.enter(p, committed)
+func (p *coordinator) commit(d *coordination) {
+	p.enter(d, committed)
 	d.status, d.reportTo = peerv1.Status_COMMITTED, p.Config.Self
 	// Everyone is told, not a quorum alone: everyone has to execute.
 	to := p.AskAll(&d.asked)
@@ -197,7 +184,7 @@ func (p *Core) commit(d *coordination) {
 }
 
 // settleCommit executes what a commit makes ready, or keeps the commit until it is.
-func (p *Core) settleCommit(i *instance) {
+func (p *coordinator) settleCommit(i *instance) {
 	p.execute(i.object)
 	if !i.forgotten {
 		p.saveInstance(i)
@@ -206,7 +193,7 @@ func (p *Core) settleCommit(i *instance) {
 }
 
 // onExecuted counts executions, and takes the state of a member that is ahead.
-func (p *Core) onExecuted(o *object, from view.MemberID, m *peerv1.Message) {
+func (p *coordinator) onExecuted(o *object, from view.MemberID, m *peerv1.Message) {
 	id := idOf(m.Instance.GetId())
 	d := o.coordinationOf(id)
 	if d != nil {
@@ -220,7 +207,7 @@ func (p *Core) onExecuted(o *object, from view.MemberID, m *peerv1.Message) {
 		}
 	}
 	if m.Instance.State != nil {
-		p.install(o, m.Instance.State)
+		p.takeState(o, m.Instance.State)
 	}
 	if d != nil {
 		p.decideExecuted(d)
@@ -234,22 +221,19 @@ func (p *Core) onExecuted(o *object, from view.MemberID, m *peerv1.Message) {
 
 // decideExecuted answers the clients once a quorum has executed (algorithm 3, line 21), or, where reads are ordered
 // with all else, once the outcome is known.
-func (p *Core) decideExecuted(d *coordination) {
-	self := p.Config.Self
+func (p *coordinator) decideExecuted(d *coordination) {
+	self, known := p.Config.Self, true
 	if d.object.executed(d.id.writer) < d.id.number {
-		self = 0 // others have, perhaps
+		// Others have, perhaps. The answers come with them, or with this member's own execution, or a state.
+		self, known = 0, d.outcome != nil
 	}
-	if p.options.Registers != nil && !d.executed.Quorum(p.Counted, self) {
-		return
+	if known && (p.options.Registers == nil || d.executed.Quorum(p.Counted, self)) {
+		p.finish(d)
 	}
-	if d.object.executed(d.id.writer) < d.id.number && d.outcome == nil {
-		return // executed elsewhere; the answers come with our own execution or a state
-	}
-	p.finish(d)
 }
 
 // finish ends the coordination of an executed instance, and proposes what waited meanwhile.
-func (p *Core) finish(d *coordination) {
+func (p *coordinator) finish(d *coordination) {
 	d.instance.coordination = nil
 	if d.instance.forgotten {
 		p.live.Remove(d.element)
@@ -271,78 +255,6 @@ func (p *Core) finish(d *coordination) {
 	p.propose(o)
 }
 
-// answer completes the requests of an executed instance, or puts reads whose results were forgotten into the queue
-// again.
-func (p *Core) answer(d *coordination) {
-	var again []*request
-	for k, r := range d.requests {
-		if r.answered {
-			continue
-		}
-		result := register.Result{
-			Status: register.Unknown, RoundTrips: p.roundTrips(d), Fast: d.fastPath,
-			Message: "the outcome was forgotten before it could be told",
-		}
-		if d.outcome != nil && k < len(d.outcome.Answers) {
-			result = resultOf(d.outcome.Answers[k], result)
-		}
-		if r.reads() && result.Status == register.Unknown { // nobody keeps what a read returned
-			again = append(again, r)
-			continue
-		}
-		p.CompleteDurably(r.Handle, result)
-	}
-	if len(again) > 0 {
-		p.took(pathReadAgain)
-		d.object.queue = append(again, d.object.queue...)
-	}
-}
-
-// answerCommitted tells clients of writes that are committed here and can't be executed yet. What begins from now on
-// comes after them: it depends on them, and its seq is larger. A write with an id is not among them: execution may find
-// that the id is too old to be told from a duplicate, and refuse it.
-func (p *Core) answerCommitted(i *instance) {
-	d := i.coordination
-	if p.options.Registers != nil || d == nil || len(i.commands) == 0 {
-		return
-	}
-	for _, r := range d.requests {
-		if r.answered || r.Operation.Kind != register.Write || r.Operation.ID.Session != 0 && !p.mistakes.AnswerNamed {
-			continue
-		}
-		p.took(pathAnsweredOnCommit)
-		r.answered = true
-		p.CompleteDurably(r.Handle, register.Result{Status: register.OK, RoundTrips: p.roundTrips(d), Fast: d.fastPath})
-	}
-}
-
-// tickInstance repeats what a coordination asked, gives up requests past their deadline, and recovers what others
-// left unfinished.
-func (p *Core) tickInstance(i *instance) {
-	d := i.coordination
-	if i.forgotten && d == nil {
-		return // it ended while this tick went on
-	}
-	if d != nil {
-		p.tickCoordination(d)
-	}
-	if d == nil || d.phase == preempted {
-		if p.Now >= i.recoverAt {
-			p.recover(i)
-		}
-	}
-}
-
-// freeLane returns the writer of the first lane in which nothing of the key is in progress.
-func (p *Core) freeLane(o *object) (register.Writer, bool) {
-	for k := range p.options.Lanes {
-		if o.inLane(p.lane(k)) == nil {
-			return p.lane(k), true
-		}
-	}
-	return 0, false
-}
-
 // inLane finds what this member has in progress under a writer.
 func (o *object) inLane(w register.Writer) *coordination {
 	for _, d := range o.mine {
@@ -353,64 +265,21 @@ func (o *object) inLane(w register.Writer) *coordination {
 	return nil
 }
 
-// takeBatch takes what comes first, reads or others: among others, a read would interfere with reads.
-func (o *object) takeBatch() []*request {
-	size, n := 0, 0
-	for n < len(o.queue) && n < batchCommands && size < batchBytes && o.queue[n].reads() == o.queue[0].reads() {
-		op := &o.queue[n].Operation
-		size += len(op.Value)
-		for _, a := range op.Call.Args {
-			size += len(a)
-		}
-		n++
-	}
-	batch := o.queue[:n:n]
-	o.queue = o.queue[n:]
-	return batch
-}
-
-func command(op register.Operation) *peerv1.Command {
-	c := session.Command(op)
-	switch op.Kind {
-	case register.Read:
-		c.Kind = peerv1.CommandKind_READ_COMMAND
-	case register.Write:
-		c.Kind, c.Present, c.Value = peerv1.CommandKind_WRITE_COMMAND, op.Value.Present(), op.Value
-	}
-	return c
-}
-
 // question is the message of the coordination's phase, made anew for each sending.
-func (p *Core) question(d *coordination) *peerv1.Message {
-	var m *peerv1.Message
-	switch d.phase {
-	case preAccepting:
-		m = p.about(d.instance, peerv1.Kind_PRE_ACCEPT)
-		m.Instance.Alone = d.onePeer
-	case accepting:
-		m = p.about(d.instance, peerv1.Kind_ACCEPT)
-	case committed:
-		switch {
-		case d.status == peerv1.Status_COMMITTED:
-			m = p.about(d.instance, peerv1.Kind_COMMIT)
-		case d.forgotten: // recovered by another member, of which the state came here: it goes on to the rest
-			return p.executedMessage(d.object, d.id, d.op, true)
-		default: // executed elsewhere: who has done it answers, and nobody promises anything
-			m = p.prepare(d)
-			m.Op, m.Instance.Ballot = d.op, 0
-			return m
-		}
-	default:
-		m = p.prepare(d)
+func (p *coordinator) question(d *coordination) *peerv1.Message {
+	kind, tells := questions[d.phase]
+	switch {
+	case !tells:
+		return p.query(d.instance, d.op, d.ballot)
+	case d.phase == committed && d.status != peerv1.Status_COMMITTED && d.forgotten:
+		// It was recovered by another member, of which the state came here: that goes on to the rest.
+		return p.executedMessage(d.object, d.id, d.op, true)
+	case d.phase == committed && d.status != peerv1.Status_COMMITTED: // executed elsewhere
+		return p.query(d.instance, d.op, 0)
 	}
+	m := p.about(d.instance, kind)
 	m.Op, m.Instance.Ballot = d.op, d.ballot
-	return m
-}
-
-func (p *Core) prepare(d *coordination) *peerv1.Message {
-	m := p.Message(peerv1.Kind_PREPARE, 0, d.object.key)
-	m.Instance = p.parts.New()
-	m.Instance.Id = p.name(d.id)
+	m.Instance.Alone = d.onePeer && d.phase == preAccepting
 	return m
 }
 
@@ -421,12 +290,6 @@ func (o *object) answering(m *peerv1.Message, s phase) *coordination {
 		return nil
 	}
 	return i.coordination
-}
-
-// enter begins a phase with a new question: answers to the one before no longer count.
-func (d *coordination) enter(p *Core, s phase) {
-	d.phase, d.op = s, p.Op()
-	d.asked.Restart()
 }
 
 // coordinationOf finds a coordination also when its instance is executed here and forgotten.
@@ -441,33 +304,104 @@ func (o *object) coordinationOf(id instanceID) *coordination {
 }
 
 // catchUp asks a member that executed an instance of ours, which another one recovered, for what came of it.
-func (p *Core) catchUp(d *coordination, from view.MemberID) {
+func (p *coordinator) catchUp(d *coordination, from view.MemberID) {
 	if !d.own || d.phase == committed {
 		return
 	}
-	d.enter(p, committed)
+	p.enter(d, committed)
 	d.asked.Ask(&p.Config, p.Now, 0) // when to ask everyone
 	p.Send(from, p.question(d))
 }
 
-// roundTrips is how many the answer waited for, but for those of other instances. Where a quorum has to execute, the
-// commit and the executions are one more. A member that is alone has none.
-func (p *Core) roundTrips(d *coordination) int {
-	if p.options.Registers != nil {
-		return min(d.roundTrips+1, d.roundTrips*2)
+// execute executes every committed instance of a key whose dependencies are all committed.
+func (p *coordinator) execute(o *object) {
+	for component := p.executeOne(o); component != nil; component = p.executeOne(o) {
+		p.reportExecuted(component)
 	}
-	return max(d.roundTrips, min(1, p.Config.View.Size()-1))
 }
 
-func resultOf(a *peerv1.Answer, r register.Result) register.Result {
-	r.Carstamp = stamp.Carstamp(a.Timestamp, a.Writer, a.Rmws)
-	switch {
-	case a.Expired:
-		r.Message = "the request is too old to be told from a duplicate; it may have taken effect before"
-	case a.Refused != "":
-		r.Status, r.Message = register.Failed, a.Refused
-	default:
-		r.Status, r.Message, r.Value = register.OK, "", stamp.Value(a.Present, a.Value)
+// takeState takes the state of a member that is ahead, and executes what waited for what it covers.
+func (p *coordinator) takeState(o *object, theirs *peerv1.KeyState) {
+	if covered, news := p.install(o, theirs); news {
+		p.reportExecuted(covered)
+		p.execute(o)
 	}
-	return r
+}
+
+// reportExecuted tells those who wait for executions (algorithm 4, line 21), once they are durable.
+func (p *coordinator) reportExecuted(component []*instance) {
+	for _, i := range component {
+		if i.coordination != nil { // this member's own: a recovery ended with the execution
+			p.decideExecuted(i.coordination)
+		}
+		if p.options.Registers == nil { // a coordinator waits for its own execution alone
+			continue
+		}
+		author := view.MemberID(i.id.writer.Member())
+		if author != p.Config.Self && p.Config.View.Index(author) >= 0 { // it may have been replaced since
+			p.tellExecuted(i.object, i.id, author, 0, false)
+		}
+		if i.reportTo != 0 && i.reportTo != author && i.reportTo != p.Config.Self {
+			p.tellExecuted(i.object, i.id, i.reportTo, 0, false)
+		}
+	}
+}
+
+func (p *coordinator) tickCoordination(d *coordination) {
+	if d.own {
+		p.giveUpLate(d)
+	}
+	if d.phase == preempted {
+		return
+	}
+	if d.phase == committed {
+		p.decideExecuted(d) // a member that is alone, and resumes an rmw, hears of no execution
+		if d.instance.coordination == nil {
+			return
+		}
+	}
+	missing := p.Unanswered(&d.asked)
+	if len(missing) == 0 {
+		return
+	}
+	p.took(pathRetry)
+	if d.phase == preAccepting && d.asked.Quorum(p.Counted, p.Config.Self) {
+		d.roundTrips = 1
+		p.accept(d, d.merged) // the fast quorum does not come together
+		return
+	}
+	if d.onePeer && d.phase == preAccepting && !p.mistakes.StayAlone && !p.mistakes.AskAllAlone {
+		p.took(pathNotAlone)
+		d.onePeer = false
+	}
+	p.SendAllDurably(missing, p.question(d))
+}
+
+// onCommit is algorithm 4, lines 11 and 12. Anyone may learn a decision; it is no vote.
+func (p *coordinator) onCommit(o *object, from view.MemberID, m *peerv1.Message) {
+	id := idOf(m.Instance.GetId())
+	if id.number == 0 {
+		return
+	}
+	if o.executed(id.writer) >= id.number {
+		p.tellExecuted(o, id, from, m.Op, false)
+		return
+	}
+	i := p.instance(o, id)
+	i.reportTo = from
+	if i.status == peerv1.Status_COMMITTED {
+		return // it waits for what it depends on
+	}
+	p.learnCommit(i, m)
+}
+
+// learnCommit takes a decision over: it is a fact, whoever tells it.
+func (p *coordinator) learnCommit(i *instance, m *peerv1.Message) {
+	i.adopt(m)
+	i.status = peerv1.Status_COMMITTED
+	if d := i.coordination; d != nil && d.phase != committed {
+		p.enter(d, committed) // another member finished it
+		p.AskAll(&d.asked)
+	}
+	p.settleCommit(i)
 }

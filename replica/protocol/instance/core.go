@@ -1,10 +1,17 @@
 // Package instance orders the commands of each key by instances of consensus that name each other as dependencies: the
-// core of EPaxos (SOSP '13), on which EPaxos and Gryff's rmws are built.
+// core of EPaxos (SOSP '13), on which EPaxos and Gryff's rmws are built. Comments cite Gryff's algorithms 3 to 6, which
+// are EPaxos' with a base added; docs/protocols.md explains what differs.
 //
-// A coordinator proposes commands in an instance (coordinator.go), replicas vote and add what they know of
-// (replica.go), everyone executes what is committed in the order of the dependencies (execute.go), and whoever waits
-// too long for an instance brings it to its end (recover.go). Comments cite Gryff's algorithms 3 to 6, which are
-// EPaxos' with a base added; docs/protocols.md explains what differs.
+// A member has several parts in it, of which each knows those before it:
+//
+//   - store (store.go): the instances that are not executed yet, by key, and their records on disk
+//   - acceptor (replica.go): it votes, and adds the dependencies that it knows of (algorithms 4 and 6)
+//   - executor (execute.go): it executes what is committed in the order of the dependencies (algorithm 4)
+//   - clients (clients.go): the requests of this member's clients, and their answers
+//   - coordinator (coordinator.go): it proposes the commands of a key in instances (algorithm 3)
+//   - recovery (recover.go): it brings an instance to its end that somebody waits for too long (algorithm 5)
+//
+// Core is the whole: messages and time, and what goes on over changes of the view (resume.go).
 package instance
 
 import (
@@ -13,7 +20,6 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/base"
-	"github.com/georegister/georegister/replica/protocol/slab"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -39,43 +45,29 @@ type Registers struct {
 
 // Core is one member's part, for one shard.
 type Core struct {
-	*base.Base // of the protocol
-	options    Options
-	mistakes   Mistakes
-	author     register.Writer // of the first lane's instances: it outlives restarts, since their numbers are durable
-	before     view.View       // of the members before a change; in a plain view, all
-	ticked     bool            // Now is known
-
-	objects map[string]*object // keys with instances in progress, and those that rest
-	resting []rest             // by when they came to rest
-	rested  int                // their bytes
-	live    *list.List         // instances, oldest first
-
-	parts slab.Of[peerv1.Instance]
-	ids   slab.Of[peerv1.InstanceID]
-	named slab.List[*peerv1.InstanceID]
+	recovery
+	ticked bool // Now is known
 }
 
 // New goes on with what the journal holds, as a part of a protocol.
 func New(b *base.Base, options Options, mistakes Mistakes) *Core {
 	options.Lanes = max(options.Lanes, 1)
-	p := &Core{
+	s := &store{
 		Base:     b,
 		options:  options,
 		mistakes: mistakes,
 		author:   b.Author(),
-		before:   b.Config.View.Before(),
 		objects:  map[string]*object{},
 		live:     list.New(),
 	}
 	if mistakes.CountDeadDisks {
-		p.CountDeadDisks()
+		s.CountDeadDisks()
 	}
 	if mistakes.ReuseNumbers {
-		p.author = register.NewWriter(uint32(b.Config.Self), 1, 0)
+		s.author = register.NewWriter(uint32(b.Config.Self), 1, 0)
 	}
-	p.loadInstances()
-	return p
+	s.loadInstances()
+	return &Core{recovery: recovery{coordinator{s, acceptor{s}, executor{s}, clients{s}}}}
 }
 
 // Submit starts an operation, as a command. Its kind and its function are known.
@@ -137,32 +129,3 @@ func (p *Core) Tick(now protocol.Instant) {
 
 // Pending is how many instances are unfinished here.
 func (p *Core) Pending() int { return p.live.Len() }
-
-// load is the register that commands are based on, if there is one beside them.
-func (p *Core) load(key []byte) (base register.Versioned) {
-	if p.options.Registers != nil {
-		base = p.options.Registers.Load(key)
-	}
-	return base
-}
-
-func (p *Core) apply(key []byte, v register.Versioned) {
-	if p.options.Registers != nil {
-		p.options.Registers.Apply(key, v)
-	}
-}
-
-// lane is the writer of this member's instances in a lane, from 0.
-func (p *Core) lane(k int) register.Writer { return p.author + register.Writer(k) }
-
-// isMine reports whether this disk of this member proposed an instance.
-func (p *Core) isMine(id instanceID) bool {
-	return id.writer >= p.author && id.writer < p.lane(p.options.Lanes)
-}
-
-// took counts a path of commands.
-func (p *Core) took(path string) {
-	if p.Config.Count != nil {
-		p.Took(p.options.Commands + "." + path)
-	}
-}

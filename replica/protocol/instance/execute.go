@@ -11,108 +11,86 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// execute runs every committed instance of a key whose dependencies are all committed: strongly connected
-// components in the order of the graph, and within one by (seq, number, writer), which is the same everywhere.
+// executor executes committed instances. A key's state after them is a KeyState, whose fields are explained where they
+// are defined (api/peer/v1/instance.proto).
+type executor struct{ *store }
+
+// executeOne executes the first component that is ready, and returns it, or nil if there is none: strongly connected
+// components in the order of the graph, and within one by (seq, number, writer), which is the same everywhere. Ready is a
+// component of committed instances whose dependencies outside it are all executed (ready); dependencies that are known by
+// name alone are asked about, and their dependents wait (needs).
 //
 // EPaxos breaks cycles by seq, so that a command that only committed before another began comes first: clients of
 // writes may know that it did. What is answered after it was *executed*, that is, after everything it depends on was
 // committed, needs no seq, since what begins later can't enter its component. So Gryff's rmws have none.
-func (p *Core) execute(o *object) {
-	for p.executeOne(o) {
-	}
-}
-
-// executeOne runs the first component that is ready, and reports whether there was one. Ready is a component of committed
-// instances whose dependencies outside it are all executed (ready); dependencies that are known by name alone are asked
-// about, and their dependents wait (needs).
-func (p *Core) executeOne(o *object) bool {
+func (p *executor) executeOne(o *object) []*instance {
 	for _, root := range slices.Clone(o.instances) { // needs may add what it misses
 		if root.status != peerv1.Status_COMMITTED {
 			continue
 		}
-		if component := p.ready(o, root); component != nil {
-			if len(component) > 1 {
-				p.took(pathCycle)
-			}
-			first := register.Writer(0)
-			if p.mistakes.OrderBySelf {
-				first = p.author
-			}
-			slices.SortFunc(component, func(a, b *instance) int {
-				bySeq := cmp.Compare(a.seq, b.seq)
-				if p.mistakes.OrderByNumber {
-					bySeq = 0
-				}
-				return cmp.Or(bySeq, cmp.Compare(a.id.number, b.id.number), cmp.Compare(a.id.writer-first, b.id.writer-first))
-			})
-			for _, i := range component {
-				p.executeInstance(i)
-			}
-			p.reportExecuted(component)
-			return true
-		}
-	}
-	return false
-}
-
-// ready is Tarjan's algorithm from a committed instance, without recursion. It returns the first component
-// that depends on nothing outside itself, or nil if something that the root needs is not committed.
-func (p *Core) ready(o *object, root *instance) []*instance {
-	needs, ok := p.needs(o, root)
-	if !ok {
-		return nil
-	}
-	if len(needs) == 0 {
-		return []*instance{root} // as almost always
-	}
-	type visit struct {
-		*instance
-		needs    []*instance
-		low, num int
-	}
-	numbers := map[*instance]int{} // never ranged over
-	var stack, path []*visit
-	enter := func(i *instance) bool {
-		needs, ok := p.needs(o, i)
-		if !ok {
-			return false
-		}
-		v := &visit{instance: i, needs: needs, num: len(numbers) + 1}
-		v.low = v.num
-		numbers[i] = v.num
-		stack, path = append(stack, v), append(path, v)
-		return true
-	}
-	if !enter(root) {
-		return nil
-	}
-	for {
-		v := path[len(path)-1]
-		if len(v.needs) > 0 {
-			next := v.needs[0]
-			v.needs = v.needs[1:]
-			if n, seen := numbers[next]; seen { // still on the stack: no component was taken off yet
-				v.low = min(v.low, n)
-			} else if !enter(next) {
-				return nil
-			}
+		component := p.ready(root)
+		if component == nil {
 			continue
 		}
-		if v.low == v.num { // the first component found is one that needs no other
-			var component []*instance
-			for _, w := range stack[slices.Index(stack, v):] {
-				component = append(component, w.instance)
-			}
-			return component
+		if len(component) > 1 {
+			p.took(pathCycle)
 		}
-		path = path[:len(path)-1]
-		path[len(path)-1].low = min(path[len(path)-1].low, v.low)
+		first := register.Writer(0)
+		if p.mistakes.OrderBySelf {
+			first = p.author
+		}
+		slices.SortFunc(component, func(a, b *instance) int {
+			bySeq := cmp.Compare(a.seq, b.seq)
+			if p.mistakes.OrderByNumber {
+				bySeq = 0
+			}
+			return cmp.Or(bySeq, cmp.Compare(a.id.number, b.id.number), cmp.Compare(a.id.writer-first, b.id.writer-first))
+		})
+		for _, i := range component {
+			p.executeInstance(i)
+		}
+		return component
 	}
+	return nil
+}
+
+// ready is Tarjan's algorithm from a committed instance, up to the first component that it finds: that depends on nothing
+// outside itself. It returns nil if something that the root needs is not committed. Its depth is bounded by the instances
+// of the key that are committed and not executed.
+func (p *executor) ready(root *instance) []*instance {
+	var stack []*instance
+	numbers := map[*instance]int{} // positions on the stack, from 1; never ranged over
+	var visit func(i *instance) (lowest int, component []*instance, committed bool)
+	visit = func(i *instance) (lowest int, component []*instance, committed bool) {
+		needs, committed := p.needs(i)
+		if !committed {
+			return 0, nil, false
+		}
+		stack = append(stack, i)
+		number := len(stack)
+		numbers[i], lowest = number, number
+		for _, j := range needs {
+			low, seen := numbers[j]
+			if !seen {
+				if low, component, committed = visit(j); !committed || component != nil {
+					return low, component, committed
+				}
+			}
+			lowest = min(lowest, low)
+		}
+		if lowest == number {
+			component = stack[number-1:]
+		}
+		return lowest, component, true
+	}
+	_, component, _ := visit(root)
+	return component
 }
 
 // needs lists the unexecuted instances that one depends on. It reports false, and begins to wait for what is
 // missing, if one of them is not committed here.
-func (p *Core) needs(o *object, i *instance) ([]*instance, bool) {
+func (p *executor) needs(i *instance) ([]*instance, bool) {
+	o := i.object
 	var needs []*instance
 	complete := true
 	for _, d := range i.deps.with(instanceID{i.id.writer, i.id.number - 1}) {
@@ -123,7 +101,7 @@ func (p *Core) needs(o *object, i *instance) ([]*instance, bool) {
 		for n := o.executed(d.writer) + 1; n <= last; n++ {
 			j := o.find(instanceID{d.writer, n})
 			if j == nil {
-				j = o.instance(p, instanceID{d.writer, n})
+				j = p.instance(o, instanceID{d.writer, n})
 				j.status = peerv1.Status_HEARD
 				p.scheduleRecovery(j)
 				p.askAbout(j, i)
@@ -140,7 +118,7 @@ func (p *Core) needs(o *object, i *instance) ([]*instance, bool) {
 
 // askAbout asks at once who told of an instance for what that one depends on. A newcomer to a joint view lacks the
 // states of most keys, and the answers of rmws wait for its executions.
-func (p *Core) askAbout(missing, dependent *instance) {
+func (p *executor) askAbout(missing, dependent *instance) {
 	if !p.Config.View.Joint() || dependent.reportTo == 0 {
 		return
 	}
@@ -148,11 +126,11 @@ func (p *Core) askAbout(missing, dependent *instance) {
 	if dependent.reportTo != p.Config.Self {
 		to = []view.MemberID{dependent.reportTo}
 	}
-	p.SendAll(to, p.question(&coordination{instance: missing, phase: preparing}))
+	p.SendAll(to, p.query(missing, 0, 0))
 }
 
 // executeInstance is EXECUTE of algorithm 4, for each command of the batch.
-func (p *Core) executeInstance(i *instance) {
+func (p *executor) executeInstance(i *instance) {
 	o := i.object
 	state := successor(o.state)
 	execution := &peerv1.Executed{Id: &peerv1.InstanceID{Writer: uint64(i.id.writer), Number: i.id.number}}
@@ -191,7 +169,7 @@ func (p *Core) executeInstance(i *instance) {
 }
 
 // executeCommand makes current what it is after a command that is no read.
-func (p *Core) executeCommand(state *peerv1.KeyState, current *register.Versioned, w register.Writer, c *peerv1.Command) *peerv1.Answer {
+func (p *executor) executeCommand(state *peerv1.KeyState, current *register.Versioned, w register.Writer, c *peerv1.Command) *peerv1.Answer {
 	if !p.mistakes.ForgetSessions {
 		if answer := session.Recall(state, c); answer != nil {
 			p.took(pathDuplicate)
@@ -238,7 +216,7 @@ func setExecuted(state *peerv1.KeyState, e *peerv1.Executed) {
 }
 
 // settle ends an instance that is executed here.
-func (p *Core) settle(i *instance, e *peerv1.Executed) {
+func (p *executor) settle(i *instance, e *peerv1.Executed) {
 	d := i.coordination
 	p.forget(i)
 	switch {
@@ -249,39 +227,16 @@ func (p *Core) settle(i *instance, e *peerv1.Executed) {
 	default:
 		d.outcome = e
 		if d.phase != committed {
-			d.enter(p, committed)
+			p.enter(d, committed)
 			p.AskAll(&d.asked)
 		}
 	}
 }
 
-// reportExecuted tells those who wait for executions (algorithm 4, line 21), once they are durable.
-func (p *Core) reportExecuted(component []*instance) {
-	for _, i := range component {
-		author := view.MemberID(i.id.writer.Member())
-		if p.options.Registers == nil { // a coordinator waits for its own alone
-			if i.coordination != nil {
-				p.decideExecuted(i.coordination)
-			}
-			continue
-		}
-		switch {
-		case author == p.Config.Self:
-			if i.coordination != nil {
-				p.decideExecuted(i.coordination)
-			}
-		case p.Config.View.Index(author) >= 0: // it may have been replaced since
-			p.tellExecuted(i.object, i.id, author, 0, false)
-		}
-		if i.reportTo != 0 && i.reportTo != author && i.reportTo != p.Config.Self {
-			p.tellExecuted(i.object, i.id, i.reportTo, 0, false)
-		}
-	}
-}
-
-// install takes the state of a member that is ahead: what changes a key executes in one order, so of two states
-// the one with the larger count contains the other, but for no-ops and reads, which changed nothing.
-func (p *Core) install(o *object, theirs *peerv1.KeyState) {
+// install takes the state of a member that is ahead, and returns the instances that it covers, and whether it brings
+// anything: what changes a key executes in one order, so of two states the one with the larger count contains the other,
+// but for no-ops and reads, which changed nothing.
+func (p *executor) install(o *object, theirs *peerv1.KeyState) (covered []*instance, news bool) {
 	ahead, behind := theirs, o.state
 	if theirs.Count <= o.state.Count {
 		ahead, behind = behind, ahead
@@ -291,7 +246,7 @@ func (p *Core) install(o *object, theirs *peerv1.KeyState) {
 		news = keepExecuted(state, e) || news
 	}
 	if !news {
-		return
+		return nil, false
 	}
 	if ahead == theirs {
 		p.apply(o.key, stamp.OfRecord(state.Previous))
@@ -299,7 +254,6 @@ func (p *Core) install(o *object, theirs *peerv1.KeyState) {
 	p.Took(pathStateInstalled)
 	o.state = state
 	p.saveState(o)
-	var covered []*instance
 	for _, i := range o.instances {
 		if i.id.number <= o.executed(i.id.writer) {
 			covered = append(covered, i)
@@ -308,8 +262,7 @@ func (p *Core) install(o *object, theirs *peerv1.KeyState) {
 	for _, i := range covered {
 		p.settle(i, o.execution(i.id.writer))
 	}
-	p.reportExecuted(covered)
-	p.execute(o)
+	return covered, true
 }
 
 // successor is a state to change. A state that was sent never changes, nor does what it refers to, but for the
@@ -323,11 +276,19 @@ func successor(s *peerv1.KeyState) *peerv1.KeyState {
 
 // keepExecuted adds what is executed unless the state has it, and reports whether it did.
 func keepExecuted(state *peerv1.KeyState, e *peerv1.Executed) bool {
-	for _, x := range state.Executed {
-		if x.GetId().GetWriter() == e.GetId().GetWriter() && x.GetId().GetNumber() >= e.GetId().GetNumber() {
-			return false
-		}
+	if known := executionIn(state, e.GetId().GetWriter()); known != nil && known.GetId().GetNumber() >= e.GetId().GetNumber() {
+		return false
 	}
 	setExecuted(state, e)
 	return true
+}
+
+// executionIn is what a state has of a writer's executed instances, or nil.
+func executionIn(state *peerv1.KeyState, writer uint64) *peerv1.Executed {
+	for _, e := range state.Executed {
+		if e.GetId().GetWriter() == writer {
+			return e
+		}
+	}
+	return nil
 }

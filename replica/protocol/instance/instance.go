@@ -1,7 +1,6 @@
 package instance
 
 import (
-	"bytes"
 	"cmp"
 	"container/list"
 	"slices"
@@ -80,20 +79,6 @@ func vectorOf(ids []*peerv1.InstanceID) vector {
 	return v
 }
 
-// name is an instance's ID for a message.
-func (p *Core) name(id instanceID) *peerv1.InstanceID {
-	named := p.ids.New()
-	named.Writer, named.Number = uint64(id.writer), id.number
-	return named
-}
-
-func (p *Core) names(v vector) []*peerv1.InstanceID {
-	for _, id := range v {
-		p.named.Add(p.name(id))
-	}
-	return p.named.Take()
-}
-
 // attributes are what the members agree on for an instance (Gryff, figure 4). Of base and seq a protocol has one: see
 // Options.Registers and execute.go.
 type attributes struct {
@@ -123,9 +108,10 @@ type instance struct {
 	status   peerv1.Status
 	ballot   uint64 // the highest promised
 	accepted uint64 // the one that the attributes were last accepted in
-	// fastVote says that this member allowed a commit on the fast path, and so that recovery must keep its attributes.
-	// They are the initial ones, or, of the only peer that was asked, its own (fastQuorumOfTwo).
-	fastVote  bool
+	// agreed says that this member has agreed to a commit of these attributes on the fast path, so that recovery must keep
+	// them: the coordinator may have committed with them. They are the initial attributes, that is, those of PreAccept as
+	// its coordinator sent it, or, of the only peer that was asked, those that it made of them (fastQuorumOfTwo).
+	agreed    bool
 	born      uint64 // the epoch in which this member, or one whose state it took, first knew of it; 0: unknown
 	stored    bool   // there is a record on disk
 	forgotten bool   // executed and dropped from the object; the coordination alone still refers to it
@@ -141,59 +127,15 @@ type instance struct {
 // object is what the commands of one key are about.
 type object struct {
 	key       []byte
-	state     *peerv1.KeyState
-	instances []*instance     // by (writer, number)
-	mine      []*coordination // what this member proposed and has not finished, at most one for each lane
+	state     *peerv1.KeyState // what the instances that are executed have made of the key; its fields are explained there
+	instances []*instance      // by (writer, number)
+	mine      []*coordination  // what this member proposed and has not finished, at most one for each lane
 	queue     []*request
 	size      int  // of the state's record
 	resting   bool // it is in Core.resting
 }
 
-// Objects with nothing in progress rest within a bound before they are forgotten: the next command of a key
-// often comes soon, and a late answer of the latest one almost always.
-const (
-	restingBytes = 1 << 20
-	objectBytes  = 1 << 10 // about what one takes beside its state
-)
-
 func (o *object) idle() bool { return len(o.instances) == 0 && len(o.mine) == 0 && len(o.queue) == 0 }
-
-func (p *Core) object(key []byte) *object {
-	o := p.objects[string(key)]
-	if o == nil {
-		o = &object{key: bytes.Clone(key)}
-		o.state, o.size = p.loadState(key)
-		p.objects[string(key)] = o
-	}
-	return o
-}
-
-// release lets an object rest if nothing is in progress, and forgets the ones that have rested longest: their
-// states are on disk.
-func (p *Core) release(o *object) {
-	if o.resting || !o.idle() {
-		return
-	}
-	o.resting = true
-	p.resting = append(p.resting, rest{o, objectBytes + o.size})
-	p.rested += objectBytes + o.size
-	for p.rested > restingBytes {
-		oldest := p.resting[0]
-		p.resting[0] = rest{}
-		p.resting = p.resting[1:]
-		p.rested -= oldest.bytes
-		oldest.resting = false
-		if oldest.idle() {
-			delete(p.objects, string(oldest.key))
-		}
-	}
-}
-
-// rest is an object that rests, or did until a command came.
-type rest struct {
-	*object
-	bytes int
-}
 
 func (o *object) find(id instanceID) *instance {
 	for _, i := range o.instances {
@@ -204,49 +146,13 @@ func (o *object) find(id instanceID) *instance {
 	return nil
 }
 
-// instance returns what is known of an instance that is not executed here, and starts to know of it.
-func (o *object) instance(p *Core, id instanceID) *instance {
-	if i := o.find(id); i != nil {
-		return i
-	}
-	i := &instance{object: o, id: id, born: p.Config.View.Epoch}
-	i.element = p.live.PushBack(i)
-	p.scheduleRecovery(i)
-	at, _ := slices.BinarySearchFunc(o.instances, id, func(i *instance, id instanceID) int {
-		return cmp.Or(cmp.Compare(i.id.writer, id.writer), cmp.Compare(i.id.number, id.number))
-	})
-	o.instances = slices.Insert(o.instances, at, i)
-	return i
-}
-
-// forget drops an instance that is executed: what it did is in the key's state. What a coordination still has to
-// tell keeps it among the live ones.
-func (p *Core) forget(i *instance) {
-	i.forgotten = true
-	if i.coordination == nil {
-		p.live.Remove(i.element)
-	}
-	i.object.instances = slices.DeleteFunc(i.object.instances, func(j *instance) bool { return i == j })
-	if i.stored {
-		p.Journal.Delete(p.instanceKey(i.object.key, i.id))
-	}
-}
-
 // executed is the number of the writer's latest instance that is executed here.
 func (o *object) executed(w register.Writer) uint64 {
-	if e := o.execution(w); e != nil {
-		return e.GetId().GetNumber()
-	}
-	return 0
+	return o.execution(w).GetId().GetNumber()
 }
 
 func (o *object) execution(w register.Writer) *peerv1.Executed {
-	for _, e := range o.state.Executed {
-		if e.GetId().GetWriter() == uint64(w) {
-			return e
-		}
-	}
-	return nil
+	return executionIn(o.state, uint64(w))
 }
 
 // number is that of the writer's latest instance that this replica has heard of.
@@ -280,22 +186,6 @@ func (o *object) depsOf(i *instance) vector {
 	return cut(v, i.id)
 }
 
-// seqOf is EPaxos' seq: above that of every instance that this replica has heard of, interferes, and is no read. A read
-// is answered when all that can come before it is known, so nothing needs to be told that it comes after one.
-func (p *Core) seqOf(i *instance) uint64 {
-	if p.options.Registers != nil {
-		return 0
-	}
-	o := i.object
-	seq := o.state.Seq
-	for _, j := range o.instances {
-		if j != i && !j.reads() && !(j.id.writer == i.id.writer && j.id.number > i.id.number) {
-			seq = max(seq, j.seq)
-		}
-	}
-	return seq + 1
-}
-
 // cut changes v.
 func cut(v vector, id instanceID) vector {
 	for k := range v {
@@ -304,17 +194,6 @@ func cut(v vector, id instanceID) vector {
 		}
 	}
 	return slices.DeleteFunc(v, func(d instanceID) bool { return d.number == 0 })
-}
-
-// about tells of an instance. It is made anew for each sending.
-func (p *Core) about(i *instance, kind peerv1.Kind) *peerv1.Message {
-	m := p.Message(kind, 0, i.object.key)
-	m.Instance = p.parts.New()
-	m.Instance.Id, m.Instance.Ballot, m.Instance.AcceptedBallot = p.name(i.id), i.ballot, i.accepted
-	m.Instance.Status, m.Instance.Agreed = i.status, i.fastVote
-	m.Instance.Deps, m.Instance.Seq, m.Instance.Commands = p.names(i.deps), i.seq, i.commands
-	stamp.Put(m, i.base)
-	return m
 }
 
 // adopt takes the attributes of a message.

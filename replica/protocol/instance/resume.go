@@ -1,16 +1,35 @@
 package instance
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/register"
 )
 
-// isOld reports whether an instance was known in an earlier view: someone may have voted on it there.
-func (p *Core) isOld(i *instance) bool { return i.born < p.Config.View.Epoch }
+// Settle asks who has executed what this newcomer only heard of.
+func (p *Core) Settle(now protocol.Instant) bool {
+	p.Now = now
+	for e := p.live.Front(); e != nil; {
+		i := e.Value.(*instance)
+		e = e.Next()
+		if p.Now < i.recoverAt {
+			continue
+		}
+		i.recoverAt = p.Now.Add(p.Config.Retry)
+		if i.status == peerv1.Status_COMMITTED {
+			p.execute(i.object)
+		}
+		p.SendAll(p.Config.Nearest, p.query(i, 0, 0))
+		p.release(i.object)
+	}
+	return p.live.Len() == 0
+}
 
 // Unsettled is how many instances of earlier views are not finished here. What this member hears of in this epoch, as a
 // dependency or by a message, nobody voted on here before; what came with another member's state, that one did.
@@ -51,12 +70,7 @@ func (p *Core) Unfinished() []protocol.Request {
 		r.Resume = done
 		unfinished = append(unfinished, r)
 	}
-	keys := make([]string, 0, len(p.objects))
-	for key := range p.objects { // sorted below
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(p.objects)) {
 		o := p.objects[key]
 		for _, d := range o.mine {
 			for k, r := range d.requests {
@@ -76,16 +90,6 @@ func (p *Core) Unfinished() []protocol.Request {
 	p.objects = map[string]*object{}
 	p.live.Init()
 	return unfinished
-}
-
-// placeOf counts this member's instances of a key over its lanes, and instanceAt is the other way round.
-func (p *Core) placeOf(id instanceID) uint64 {
-	return id.number*uint64(p.options.Lanes) + uint64(id.writer-p.author)
-}
-
-func (p *Core) instanceAt(place uint64) instanceID {
-	lanes := uint64(p.options.Lanes)
-	return instanceID{p.lane(int(place % lanes)), place / lanes}
 }
 
 // resume attaches a command to this member's instance that carries it since an earlier view. The instance is recovered,
@@ -123,11 +127,66 @@ func (p *Core) coordinateAgain(o *object, id instanceID) *coordination {
 		i = &instance{object: o, id: id, born: p.Config.View.Epoch, forgotten: true}
 		i.element = p.live.PushBack(i)
 		i.coordination = &coordination{instance: i, outcome: e}
-		i.coordination.enter(p, committed)
+		p.enter(i.coordination, committed)
 	default:
 		return nil
 	}
 	o.mine = append(o.mine, i.coordination)
 	i.coordination.own, i.coordination.roundTrips = true, min(1, p.Config.View.Size()-1)
 	return i.coordination
+}
+
+// errForeign is of a record that no member which runs the same protocol has.
+var errForeign = errors.New("it is no record of this protocol; all members must run one protocol")
+
+// Adopt merges a record of another member, with coordinations and votes in progress.
+func (p *Core) Adopt(key, value []byte) error {
+	if len(key) == 0 {
+		return errForeign
+	}
+	switch key[0] {
+	case stateRecord:
+		state := &peerv1.KeyState{}
+		if err := bounds.Decode(value, state, bounds.Told); err != nil {
+			return err
+		}
+		o := p.object(key[1:])
+		p.takeState(o, state)
+		p.release(o)
+	case instanceRecord:
+		m, err := instanceOf(value, bounds.Told)
+		if err != nil {
+			return err
+		}
+		p.hear(m)
+	default:
+		return errForeign
+	}
+	return nil
+}
+
+// hear notes an instance that another member has not executed. A newcomer's lost disk may have voted on it: this disk
+// votes on nothing before it is settled. In a joint view, those before the change may have committed it, and it has to
+// be executed here before the change is finished.
+func (p *Core) hear(m *peerv1.Message) {
+	o := p.object(m.Key)
+	defer p.release(o)
+	id := idOf(m.Instance.GetId())
+	if o.executed(id.writer) >= id.number {
+		return
+	}
+	i := p.instance(o, id)
+	news := m.Epoch < i.born
+	i.born = min(i.born, m.Epoch)
+	if m.Instance.Status == peerv1.Status_COMMITTED && i.status != peerv1.Status_COMMITTED {
+		p.learnCommit(i, m)
+		return
+	}
+	if i.status == peerv1.Status_NONE {
+		i.status, news = peerv1.Status_HEARD, true
+		p.scheduleRecovery(i)
+	}
+	if news {
+		p.saveInstance(i)
+	}
 }

@@ -180,8 +180,8 @@ func TestAgreementIsForgottenOverAChange(t *testing.T) {
 		p := of(3, 2, journal)
 		p.Config.View.Since = c.since
 		p = gryffs(p.Config, journal)
-		if i := p.object([]byte("k")).instances[0]; i.fastVote != c.kept || i.born != 1 {
-			t.Errorf("since %d: agreed %t, born %d", c.since, i.fastVote, i.born)
+		if i := p.object([]byte("k")).instances[0]; i.agreed != c.kept || i.born != 1 {
+			t.Errorf("since %d: agreed %t, born %d", c.since, i.agreed, i.born)
 		}
 	}
 }

@@ -1,0 +1,180 @@
+package instance
+
+import (
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
+	"github.com/georegister/georegister/replica/protocol/session"
+	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// clients has the requests of this member's clients, and answers them.
+type clients struct{ *store }
+
+// One instance carries a batch of the commands that wait for a key, within these bounds.
+const (
+	batchCommands = 64
+	batchBytes    = 1 << 20
+)
+
+// request is an operation of a client of this member.
+type request struct {
+	protocol.Request
+	answered bool // given up at its deadline, or told before its execution
+}
+
+func (r *request) reads() bool { return r.Operation.Kind == register.Read }
+
+// answer completes the requests of an executed instance, or puts reads whose results were forgotten into the queue
+// again.
+func (p *clients) answer(d *coordination) {
+	var again []*request
+	for k, r := range d.requests {
+		if r.answered {
+			continue
+		}
+		result := register.Result{
+			Status: register.Unknown, RoundTrips: p.roundTrips(d), Fast: d.fastPath,
+			Message: "the outcome was forgotten before it could be told",
+		}
+		if d.outcome != nil && k < len(d.outcome.Answers) {
+			result = resultOf(d.outcome.Answers[k], result)
+		}
+		if r.reads() && result.Status == register.Unknown { // nobody keeps what a read returned
+			again = append(again, r)
+			continue
+		}
+		p.CompleteDurably(r.Handle, result)
+	}
+	if len(again) > 0 {
+		p.took(pathReadAgain)
+		d.object.queue = append(again, d.object.queue...)
+	}
+}
+
+// answerCommitted tells clients of writes that are committed here and can't be executed yet. What begins from now on
+// comes after them: it depends on them, and its seq is larger. A write with an id is not among them: execution may find
+// that the id is too old to be told from a duplicate, and refuse it.
+func (p *clients) answerCommitted(i *instance) {
+	d := i.coordination
+	if p.options.Registers != nil || d == nil || len(i.commands) == 0 {
+		return
+	}
+	for _, r := range d.requests {
+		if r.answered || r.Operation.Kind != register.Write || r.Operation.ID.Session != 0 && !p.mistakes.AnswerNamed {
+			continue
+		}
+		p.took(pathAnsweredOnCommit)
+		r.answered = true
+		p.CompleteDurably(r.Handle, register.Result{Status: register.OK, RoundTrips: p.roundTrips(d), Fast: d.fastPath})
+	}
+}
+
+// freeLane returns the writer of the first lane in which nothing of the key is in progress.
+func (p *clients) freeLane(o *object) (register.Writer, bool) {
+	for k := range p.options.Lanes {
+		if o.inLane(p.lane(k)) == nil {
+			return p.lane(k), true
+		}
+	}
+	return 0, false
+}
+
+// takeBatch takes what comes first, reads or others: among others, a read would interfere with reads.
+func (o *object) takeBatch() []*request {
+	size, n := 0, 0
+	for n < len(o.queue) && n < batchCommands && size < batchBytes && o.queue[n].reads() == o.queue[0].reads() {
+		op := &o.queue[n].Operation
+		size += len(op.Value)
+		for _, a := range op.Call.Args {
+			size += len(a)
+		}
+		n++
+	}
+	batch := o.queue[:n:n]
+	o.queue = o.queue[n:]
+	return batch
+}
+
+func command(op register.Operation) *peerv1.Command {
+	c := session.Command(op)
+	switch op.Kind {
+	case register.Read:
+		c.Kind = peerv1.CommandKind_READ_COMMAND
+	case register.Write:
+		c.Kind, c.Present, c.Value = peerv1.CommandKind_WRITE_COMMAND, op.Value.Present(), op.Value
+	}
+	return c
+}
+
+// roundTrips is how many the answer waited for, but for those of other instances. Where a quorum has to execute, the
+// commit and the executions are one more. A member that is alone has none.
+func (p *clients) roundTrips(d *coordination) int {
+	if p.options.Registers != nil {
+		return min(d.roundTrips+1, d.roundTrips*2)
+	}
+	return max(d.roundTrips, min(1, p.Config.View.Size()-1))
+}
+
+func resultOf(a *peerv1.Answer, r register.Result) register.Result {
+	r.Carstamp = stamp.Carstamp(a.Timestamp, a.Writer, a.Rmws)
+	switch {
+	case a.Expired:
+		r.Message = "the request is too old to be told from a duplicate; it may have taken effect before"
+	case a.Refused != "":
+		r.Status, r.Message = register.Failed, a.Refused
+	default:
+		r.Status, r.Message, r.Value = register.OK, "", stamp.Value(a.Present, a.Value)
+	}
+	return r
+}
+
+// giveUpLate answers clients whose deadline is past. What is proposed goes on.
+func (p *clients) giveUpLate(d *coordination) {
+	for _, r := range d.requests {
+		switch {
+		case r.answered || !p.Late(&r.Request):
+			continue
+		case r.reads():
+			p.Complete(r.Handle, base.Untaken(register.Read, 0, "what comes before the read was not known in time"))
+		default:
+			p.Complete(r.Handle, base.MayTake(r.Operation.Kind, 0, p.NoQuorum()))
+		}
+		r.answered = true
+	}
+	waiting := d.object.queue[:0:0]
+	for _, r := range d.object.queue {
+		if p.Late(&r.Request) {
+			p.Complete(r.Handle, base.Untaken(r.Operation.Kind, 0, "the operations on the key before it were not finished in time"))
+			continue
+		}
+		waiting = append(waiting, r)
+	}
+	d.object.queue = waiting
+}
+
+// answerEarly is the mistake of answering on commit what only execution knows.
+func (p *clients) answerEarly(d *coordination) {
+	current := d.base
+	for _, r := range d.requests {
+		if r.answered {
+			continue
+		}
+		if r.reads() {
+			r.answered = true
+			p.Complete(r.Handle, register.Result{Status: register.OK, Value: stamp.OfRecord(d.object.state.Previous).Value})
+			continue
+		}
+		if r.Operation.Kind == register.Write {
+			continue
+		}
+		r.answered = true
+		if out, err := p.Config.Functions.Apply(current.Value, r.Operation.Call); err == nil && out.Refused == "" {
+			p.Complete(r.Handle, register.Result{Status: register.OK, Value: out.Reply})
+			if out.Changed {
+				current.Value = out.Next
+			}
+		}
+	}
+}
