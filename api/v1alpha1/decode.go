@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ func Load(path string) (*GeoRegisterCluster, error) {
 	}
 	cluster, err := Decode(data)
 	if err != nil {
-		return nil, prefixLines(path, err)
+		return nil, errors.New(path + ": " + strings.ReplaceAll(err.Error(), "\n", "\n"+path+": "))
 	}
 	return cluster, nil
 }
@@ -139,7 +140,7 @@ func places(t reflect.Type, at, name string) []string {
 func readable(err error) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) && wrong.Field != "" {
-		return fmt.Errorf("%s: expected %s, not %s", wrong.Field, expected(wrong), article(wrong.Value))
+		return fmt.Errorf("%s: expected %s, not %s", wrong.Field, expected(wrong.Type), article(wrong.Value))
 	}
 	if wrong != nil {
 		return fmt.Errorf("expected a GeoRegisterCluster, not %s; start from one of config/samples",
@@ -152,28 +153,25 @@ func readable(err error) error {
 	return fmt.Errorf("decode manifest: %w", err)
 }
 
-func expected(wrong *json.UnmarshalTypeError) string {
-	switch wrong.Type {
-	case reflect.TypeFor[Duration]():
-		return "a duration with its unit, such as 72ms"
-	case reflect.TypeFor[Percentage]():
-		return "a percentage with its sign, such as 0.5%"
-	case reflect.TypeFor[BitRate]():
-		return "bits a second with their unit, such as 100Mbit"
+// What is expected in manifests, by the type that has it or by its kind.
+var (
+	expectedOf = map[reflect.Type]string{
+		reflect.TypeFor[Duration]():   "a duration with its unit, such as 72ms",
+		reflect.TypeFor[Percentage](): "a percentage with its sign, such as 0.5%",
+		reflect.TypeFor[BitRate]():    "bits a second with their unit, such as 100Mbit",
 	}
-	switch wrong.Type.Kind().String() {
-	case "string":
-		return "a string"
-	case "slice":
-		return "a list"
-	case "struct", "map":
-		return "an object"
-	case "int32":
-		return "a whole number of 32 bits"
-	case "int64":
-		return "a whole number of 64 bits"
+	expectedOfKind = map[reflect.Kind]string{
+		reflect.String: "a string",
+		reflect.Slice:  "a list",
+		reflect.Struct: "an object",
+		reflect.Map:    "an object",
+		reflect.Int32:  "a whole number of 32 bits",
+		reflect.Int64:  "a whole number of 64 bits",
 	}
-	return wrong.Type.String()
+)
+
+func expected(t reflect.Type) string {
+	return cmp.Or(expectedOf[t], expectedOfKind[t.Kind()], t.String())
 }
 
 // article names a JSON value, which the decoder spells "string", "number 1.5", "array" and so on.
@@ -183,12 +181,4 @@ func article(value string) string {
 		return "an " + value
 	}
 	return "a " + value
-}
-
-func prefixLines(path string, err error) error {
-	var lines []string
-	for _, line := range strings.Split(err.Error(), "\n") {
-		lines = append(lines, path+": "+line)
-	}
-	return errors.New(strings.Join(lines, "\n"))
 }

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -100,10 +101,7 @@ func (s GeoRegisterClusterSpec) MemberCount() int {
 
 // DurabilityOrDefault is spec.storage.durability or its default.
 func (s Storage) DurabilityOrDefault() Durability {
-	if s.Durability == "" {
-		return Sync
-	}
-	return s.Durability
+	return cmp.Or(s.Durability, Sync)
 }
 
 // SyncInterval is spec.storage.interval or its default. It is meaningful with durability Interval, in a
@@ -134,18 +132,12 @@ func (s Storage) TransferBytes() int {
 
 // RetentionOrDefault is spec.storage.retention or its default.
 func (s Storage) RetentionOrDefault() Retention {
-	if s.Retention == "" {
-		return Retain
-	}
-	return s.Retention
+	return cmp.Or(s.Retention, Retain)
 }
 
 // KeyOrDefault is spec.sites[].nodePool.key or its default.
 func (p NodePool) KeyOrDefault() string {
-	if p.Key == "" {
-		return DefaultNodePoolKey
-	}
-	return p.Key
+	return cmp.Or(p.Key, DefaultNodePoolKey)
 }
 
 // Register is the limits, with their defaults, in the store's own vocabulary.
@@ -180,12 +172,9 @@ func (s GeoRegisterClusterSpec) Way(from, to string) Way {
 		return Way{}
 	case s.WAN.Profile != "":
 		p, err := profile.Find(s.WAN.Profile)
-		if err != nil {
-			return Way{} // not a valid manifest
-		}
 		i, j := slices.Index(profileSites(p), from), slices.Index(profileSites(p), to)
-		if i < 0 || j < 0 {
-			return Way{}
+		if err != nil || i < 0 || j < 0 {
+			return Way{} // not a valid manifest
 		}
 		return Way{Delay: p.RTT[i][j] / 2}
 	}

@@ -30,23 +30,29 @@ const (
 var otherServices = map[string]string{"peers": "the members among themselves", "clients": "clients of all sites"}
 
 // Validate lists what is wrong with a manifest: one error per mistake, with the path of the field and the
-// way to put it right. A mistake that follows from another one is not listed.
+// way to put it right. A mistake that follows from another one is not listed. Much of this the apiserver holds too, by
+// the rules of the CRD; here it is for programs that have none, all at once, with the element of a list that is wrong.
 func (c *GeoRegisterCluster) Validate() field.ErrorList {
-	var errs field.ErrorList
-	if c.APIVersion != APIVersion {
-		errs = append(errs, field.NotSupported(field.NewPath("apiVersion"), c.APIVersion, []string{APIVersion}))
-	}
-	if c.Kind != Kind {
-		errs = append(errs, field.NotSupported(field.NewPath("kind"), c.Kind, []string{Kind}))
-	}
 	name := field.NewPath("metadata", "name")
 	nameErrs := validateLabel(name, c.Name, maxNameLength)
-	if len(nameErrs) == 0 && (c.Name[0] < 'a' || c.Name[0] > 'z') {
-		nameErrs = append(nameErrs,
+	if len(nameErrs) == 0 {
+		nameErrs = refuse(c.Name[0] < 'a' || c.Name[0] > 'z',
 			field.Invalid(name, c.Name, "must begin with a letter: Services are named after it"))
 	}
-	errs = append(errs, nameErrs...)
-	return append(errs, c.Spec.Validate(field.NewPath("spec"))...)
+	return slices.Concat(
+		refuse(c.APIVersion != APIVersion,
+			field.NotSupported(field.NewPath("apiVersion"), c.APIVersion, []string{APIVersion})),
+		refuse(c.Kind != Kind, field.NotSupported(field.NewPath("kind"), c.Kind, []string{Kind})),
+		nameErrs,
+		c.Spec.Validate(field.NewPath("spec")))
+}
+
+// refuse is a mistake, if it was made.
+func refuse(made bool, mistake *field.Error) field.ErrorList {
+	if !made {
+		return nil
+	}
+	return field.ErrorList{mistake}
 }
 
 // Validate lists what is wrong with a spec that stands at path.
@@ -76,17 +82,13 @@ func (s GeoRegisterClusterSpec) Validate(path *field.Path) field.ErrorList {
 	if known {
 		add(validateProtocol(path, s, len(siteErrs) == 0)...)
 	}
-	add(validateRange(path.Child("limits", "keyBytes"), s.Limits.KeyBytes, maxKeyBytes)...)
-	add(validateRange(path.Child("limits", "valueBytes"), s.Limits.ValueBytes, maxValueBytes)...)
-	add(validateClientMemory(path, s)...)
-	if s.WAN != nil {
-		add(validateWAN(path, s)...)
-	}
-	if s.Recovery != nil {
-		add(validateRecovery(path.Child("recovery"), s)...)
-	}
-	add(validatePods(path, s)...)
-	return errs
+	return slices.Concat(errs,
+		validateRange(path.Child("limits", "keyBytes"), s.Limits.KeyBytes, maxKeyBytes),
+		validateRange(path.Child("limits", "valueBytes"), s.Limits.ValueBytes, maxValueBytes),
+		validateClientMemory(path, s),
+		validateWAN(path, s),
+		validateRecovery(path.Child("recovery"), s),
+		validatePods(path, s))
 }
 
 func validateSites(path *field.Path, sites []Site) field.ErrorList {
@@ -118,9 +120,8 @@ func validateSites(path *field.Path, sites []Site) field.ErrorList {
 }
 
 func validateStorage(path *field.Path, s Storage) field.ErrorList {
-	durabilities := []Durability{Sync, Interval, Memory}
-	if s.Durability != "" && !slices.Contains(durabilities, s.Durability) {
-		return field.ErrorList{field.NotSupported(path.Child("durability"), s.Durability, durabilities)}
+	if errs := validateChoice(path.Child("durability"), s.Durability, Sync, Interval, Memory); len(errs) > 0 {
+		return errs
 	}
 	errs := validateVolumes(path, s)
 	if s.Interval == "" {
@@ -135,31 +136,25 @@ func validateStorage(path *field.Path, s Storage) field.ErrorList {
 }
 
 func validateRecovery(path *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
-	var errs field.ErrorList
-	r, trust, empty := *s.Recovery, path.Child("trustMember"), path.Child("emptyShards")
-	switch {
-	case s.Partitioned() && r.TrustMember != 0:
-		errs = append(errs,
-			field.Forbidden(trust,
-				"with protocol "+curp+" all members that are left go on, since none has all shards; remove it"))
-	case !s.Partitioned() && (r.TrustMember < 1 || r.TrustMember > view.MaxMemberID):
-		errs = append(errs, field.Invalid(trust, r.TrustMember, fmt.Sprintf(
-			"must be the number of a member, which status.members has: between 1 and %d", view.MaxMemberID)))
+	r, trust, empty := s.Recovery, path.Child("trustMember"), path.Child("emptyShards")
+	if r == nil {
+		return nil
 	}
-	if r.Epoch < 1 {
-		errs = append(errs, field.Invalid(path.Child("epoch"), r.Epoch,
-			"must be the epoch that is given up, which is status.view.epoch: at least 1"))
-	}
+	errs := slices.Concat(
+		refuse(s.Partitioned() && r.TrustMember != 0, field.Forbidden(trust,
+			"with protocol "+curp+" all members that are left go on, since none has all shards; remove it")),
+		refuse(!s.Partitioned() && (r.TrustMember < 1 || r.TrustMember > view.MaxMemberID),
+			field.Invalid(trust, r.TrustMember, fmt.Sprintf(
+				"must be the number of a member, which status.members has: between 1 and %d", view.MaxMemberID))),
+		refuse(r.Epoch < 1, field.Invalid(path.Child("epoch"), r.Epoch,
+			"must be the epoch that is given up, which is status.view.epoch: at least 1")))
 	if !s.Partitioned() && len(r.EmptyShards) > 0 {
 		return append(errs,
 			field.Forbidden(empty, "a member has all shards or none with protocol "+s.Protocol+"; remove it"))
 	}
 	for i, n := range r.EmptyShards {
-		if int(n) < 0 || int(n) >= s.ShardCount() {
-			errs = append(errs,
-				field.Invalid(empty.Index(i), n,
-					fmt.Sprintf("must be the number of a shard, between 0 and %d", s.ShardCount()-1)))
-		}
+		errs = append(errs, refuse(int(n) < 0 || int(n) >= s.ShardCount(), field.Invalid(empty.Index(i), n,
+			fmt.Sprintf("must be the number of a shard, between 0 and %d", s.ShardCount()-1)))...)
 	}
 	return errs
 }
@@ -183,10 +178,8 @@ func validateLabel(path *field.Path, name string, limit int) field.ErrorList {
 }
 
 func validateRange(path *field.Path, value *int32, most int32) field.ErrorList {
-	if value == nil || *value >= 1 && *value <= most {
-		return nil
-	}
-	return field.ErrorList{field.Invalid(path, *value, fmt.Sprintf("must be between 1 and %d", most))}
+	n := valueOr(value, 1)
+	return refuse(n < 1 || n > most, field.Invalid(path, n, fmt.Sprintf("must be between 1 and %d", most)))
 }
 
 func validateDuration(path *field.Path, d Duration, least, most time.Duration) field.ErrorList {

@@ -32,33 +32,29 @@ const (
 // validatePods checks what reaches pods and their volumes as it stands. What remains is said by the API server
 // when the pods are made.
 func validatePods(path *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
-	var errs field.ErrorList
-	add := func(more ...*field.Error) { errs = append(errs, more...) }
+	pod, p := path.Child("podTemplate"), s.PodTemplate
+	unprintable := func(r rune) bool { return r <= ' ' || r > '~' }
+	return slices.Concat(
+		refuse(strings.ContainsFunc(s.Image, unprintable),
+			field.Invalid(path.Child("image"), s.Image, "must be the name of an image, without spaces")),
+		validateLength(path.Child("image"), s.Image, maxImage),
+		refuse(len(s.Resources.Claims) > 0,
+			field.Forbidden(path.Child("resources", "claims"), "claims are of no use to members; remove them")),
+		validateKeys(pod.Child("annotations"), p.Annotations, maxPodMetadata, reservedLabels),
+		validateKeys(pod.Child("labels"), p.Labels, maxPodMetadata, reservedLabels, reservedApplication),
+		validateLength(pod.Child("priorityClassName"), p.PriorityClassName, maxObjectName),
+		validateCount(pod.Child("tolerations"), len(p.Tolerations), maxTolerations),
+		validateEnv(pod.Child("env"), p),
+		validateKeys(path.Child("monitoring", "labels"), s.Monitoring.Labels, maxMonitoringLabels,
+			reservedLabels, reservedApplication))
+}
 
-	if strings.ContainsFunc(s.Image, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		add(field.Invalid(path.Child("image"), s.Image, "must be the name of an image, without spaces"))
-	}
-	add(validateLength(path.Child("image"), s.Image, maxImage)...)
-	if len(s.Resources.Claims) > 0 {
-		add(field.Forbidden(path.Child("resources", "claims"), "claims are of no use to members; remove them"))
-	}
-	pod := path.Child("podTemplate")
-	add(validateKeys(pod.Child("annotations"), s.PodTemplate.Annotations, maxPodMetadata, reservedLabels)...)
-	add(validateKeys(pod.Child("labels"), s.PodTemplate.Labels, maxPodMetadata, reservedLabels, reservedApplication)...)
-	add(validateLength(pod.Child("priorityClassName"), s.PodTemplate.PriorityClassName, maxObjectName)...)
-	if n := len(s.PodTemplate.Tolerations); n > maxTolerations {
-		add(field.TooMany(pod.Child("tolerations"), n, maxTolerations))
-	}
-	add(validateEnv(pod.Child("env"), s.PodTemplate)...)
-	return append(errs, validateKeys(path.Child("monitoring", "labels"), s.Monitoring.Labels,
-		maxMonitoringLabels, reservedLabels, reservedApplication)...)
+func validateCount(path *field.Path, n, most int) field.ErrorList {
+	return refuse(n > most, field.TooMany(path, n, most))
 }
 
 func validateEnv(path *field.Path, p PodTemplate) field.ErrorList {
-	var errs field.ErrorList
-	if len(p.Env) > maxEnv {
-		errs = append(errs, field.TooMany(path, len(p.Env), maxEnv))
-	}
+	errs := validateCount(path, len(p.Env), maxEnv)
 	seen := map[string]bool{}
 	for i, variable := range p.Env {
 		name := path.Index(i).Child("name")
@@ -78,36 +74,26 @@ func validateEnv(path *field.Path, p PodTemplate) field.ErrorList {
 
 // validateKeys checks how many annotations or labels there are, and that none is the operator's.
 func validateKeys(path *field.Path, m map[string]string, most int, reserved ...string) field.ErrorList {
-	var errs field.ErrorList
-	if len(m) > most {
-		errs = append(errs, field.TooMany(path, len(m), most))
-	}
+	errs := validateCount(path, len(m), most)
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		for _, prefix := range reserved {
-			if strings.HasPrefix(key, prefix) {
-				errs = append(errs, field.Forbidden(path.Key(key), "those of "+prefix+" are the operator's; remove it"))
-			}
+			errs = append(errs, refuse(strings.HasPrefix(key, prefix),
+				field.Forbidden(path.Key(key), "those of "+prefix+" are the operator's; remove it"))...)
 		}
 	}
 	return errs
 }
 
 func validateNodePool(path *field.Path, p NodePool) field.ErrorList {
-	var errs field.ErrorList
-	if p.Key != "" && len(validation.IsQualifiedName(p.Key)) > 0 {
-		errs = append(errs, field.Invalid(path.Child("key"), p.Key,
-			"must be the key of a node label, such as "+DefaultNodePoolKey))
-	}
-	switch {
-	case p.Value == "":
-		errs = append(errs, field.Required(path.Child("value"),
-			"give the value of the label; remove nodePool to let the members run anywhere"))
-	case len(validation.IsValidLabelValue(p.Value)) > 0:
-		errs = append(errs,
-			field.Invalid(path.Child("value"), p.Value, "must be the value of a node label: at most 63 "+
-				"letters, digits, hyphens, underscores and dots, with a letter or digit at both ends"))
-	}
-	return errs
+	value := path.Child("value")
+	return slices.Concat(
+		refuse(p.Key != "" && len(validation.IsQualifiedName(p.Key)) > 0, field.Invalid(path.Child("key"), p.Key,
+			"must be the key of a node label, such as "+DefaultNodePoolKey)),
+		refuse(p.Value == "", field.Required(value,
+			"give the value of the label; remove nodePool to let the members run anywhere")),
+		refuse(len(validation.IsValidLabelValue(p.Value)) > 0, field.Invalid(value, p.Value,
+			"must be the value of a node label: at most 63 letters, digits, hyphens, underscores and dots, "+
+				"with a letter or digit at both ends")))
 }
 
 func validateVolumes(path *field.Path, s Storage) field.ErrorList {
@@ -121,17 +107,11 @@ func validateVolumes(path *field.Path, s Storage) field.ErrorList {
 		errs = append(errs, field.Invalid(path.Child("transferRate"), s.TransferRate.String(),
 			"must be between 64Ki and 1Ti: bytes a second"))
 	}
-	if retentions := []Retention{Retain, Delete}; s.Retention != "" && !slices.Contains(retentions, s.Retention) {
-		errs = append(errs, field.NotSupported(path.Child("retention"), s.Retention, retentions))
-	}
-	return errs
+	return append(errs, validateChoice(path.Child("retention"), s.Retention, Retain, Delete)...)
 }
 
 func validateLength(path *field.Path, text string, most int) field.ErrorList {
-	if len(text) <= most {
-		return nil
-	}
-	return field.ErrorList{field.TooLong(path, text, most)}
+	return refuse(len(text) > most, field.TooLong(path, text, most))
 }
 
 func validateClientMemory(path *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
@@ -152,4 +132,9 @@ func validateClientMemory(path *field.Path, s GeoRegisterClusterSpec) field.Erro
 				"is the default", &has))}
 	}
 	return nil
+}
+
+// validateChoice checks a field that has one of a few values, or none.
+func validateChoice[T ~string](path *field.Path, value T, choices ...T) field.ErrorList {
+	return refuse(value != "" && !slices.Contains(choices, value), field.NotSupported(path, value, choices))
 }

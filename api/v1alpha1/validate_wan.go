@@ -10,16 +10,15 @@ import (
 	"github.com/georegister/georegister/replica/profile"
 )
 
-var providers = []WANProvider{ChaosMesh, NoProvider}
-
 // validateWAN is told the whole spec: links and profiles must fit the sites.
 func validateWAN(spec *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
-	path := spec.Child("wan")
-	var errs field.ErrorList
-	if p := s.WAN.Provider; p != "" && !slices.Contains(providers, p) {
-		errs = append(errs, field.NotSupported(path.Child("provider"), p, providers))
+	if s.WAN == nil {
+		return nil
 	}
-	errs = append(errs, validateRange(path.Child("tolerancePercent"), s.WAN.TolerancePercent, 100)...)
+	path := spec.Child("wan")
+	errs := slices.Concat(
+		validateChoice(path.Child("provider"), s.WAN.Provider, ChaosMesh, NoProvider),
+		validateRange(path.Child("tolerancePercent"), s.WAN.TolerancePercent, 100))
 	switch {
 	case s.WAN.Profile != "" && s.WAN.Links != nil:
 		errs = append(errs, field.Forbidden(path.Child("links"), "give either profile or links; remove one of them"))
