@@ -190,7 +190,7 @@ func TestRecord(t *testing.T) {
 			hold(s, 2, other)
 			silent(s, 3)
 		}, "", "ViewKnown=False ViewsDiffer: The record of the view, ConfigMap demo--view, and member 2 (site b) hold different views " +
-			"of epoch 1 (a3a6dc1531312959 and 39cedab08a5cb103); if the record was edited, delete it: it is rebuilt from what the members hold"},
+			"of epoch 1 (ed1db0907dd5f550 and 0d5aaa99b99caaf7); if the record was edited, delete it: it is rebuilt from what the members hold"},
 	} {
 		c.run(t)
 	}

