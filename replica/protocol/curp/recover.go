@@ -1,11 +1,9 @@
 package curp
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
-	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/view"
@@ -14,18 +12,12 @@ import (
 // recovery is what a master does before it serves in a term (sections 3.3 and 4.6): it replays what the witnesses of
 // former terms saved, and has all backups hold the result. Without former terms to recover from, the latter is all.
 type recovery struct {
-	formers []view.Former // not replayed yet, oldest first
+	*confirmation
+	master  *master
+	formers []view.Former // former terms that are not replayed yet, oldest first
 	sources []*source     // the witnesses of the first one
-	due     protocol.Instant
-	// Of leases in former terms: they end after a time, and when all who may have one have said that they are in this
-	// view: the masters that it was granted to, with their backups, or the backups that this member gave it to as the
-	// master.
-	granted   bool
-	foreign   bool // one of them is a term that this member was no backup of, so that its master needed no lease of it
-	lessees   []view.MemberID
-	delegates []*follower
-	asked     protocol.Instant // when the lessees were
-	waited    bool
+	askAt   protocol.Instant
+	leases  formerLeases
 }
 
 // source is a witness that is asked for what it saved.
@@ -35,230 +27,232 @@ type source struct {
 	requests []*witnessv1.Request
 }
 
-func (p *Protocol) startRecovery() {
-	r := &recovery{formers: slices.Clone(p.partition.Formers), granted: p.store.Own.Granted}
-	for _, id := range p.store.Own.Backups {
-		f := p.followerOf(view.MemberID(id))
+// formerLeases are those of former terms. They end after a time, and before that when all members that may have one
+// have said that they are in this view: the masters that they were granted to, with their backups, and the backups that
+// this member delegated them to as the master.
+type formerLeases struct {
+	granted   bool // members may have granted some
+	foreign   bool // one in a term that this member was no backup of, so that its master needed no lease of it
+	lessees   []view.MemberID
+	askAt     protocol.Instant // when the lessees are asked again
+	delegates []*follower
+	waited    bool
+}
+
+func newRecovery(c *confirmation, m *master) *recovery {
+	r := &recovery{confirmation: c, master: m}
+	own := r.store.Own
+	r.leases.granted = own.Granted
+	for _, id := range own.Backups {
+		f := m.follower(view.MemberID(id))
 		if f == nil {
 			f = &follower{id: view.MemberID(id)}
 		}
-		r.delegates = append(r.delegates, f)
+		r.leases.delegates = append(r.leases.delegates, f)
 	}
-	for _, f := range r.formers {
-		r.lessees = append(r.lessees, f.Master)
-		if !p.mistakes.KeepDelegations {
-			r.lessees = append(r.lessees, f.Backups...)
+	for _, f := range r.partition.Formers {
+		r.leases.lessees = append(r.leases.lessees, f.Master)
+		if !r.mistakes.KeepDelegations {
+			r.leases.lessees = append(r.leases.lessees, f.Backups...)
+		}
+		if r.answeredHere(f) || r.neverServed(f) {
+			continue
+		}
+		// Others may have granted leases in a term that served: to its master, or for it to backups.
+		r.leases.granted, r.leases.foreign = true, r.leases.foreign || !f.Has(r.Config.Self)
+		if !r.recovered(f) && !r.mistakes.SkipReplay {
+			r.formers = append(r.formers, f)
 		}
 	}
-	// Others may have granted leases in a term that served: to its master, or for it to backups.
-	for _, f := range r.formers {
-		if !p.remembers(f) && !p.neverServed(f) {
-			r.granted, r.foreign = true, r.foreign || !f.Has(p.config.Self)
-		}
+	slices.Sort(r.leases.lessees)
+	r.leases.lessees = slices.Compact(r.leases.lessees)
+	if len(r.partition.Formers) > 0 {
+		r.Took(pathRecoverBegin)
 	}
-	slices.Sort(r.lessees)
-	r.lessees = slices.Compact(r.lessees)
-	r.formers = slices.DeleteFunc(r.formers, func(f view.Former) bool { return p.remembers(f) || p.knows(f) || p.neverServed(f) })
-	if p.mistakes.SkipReplay {
-		r.formers = nil
-	}
-	if len(p.partition.Formers) > 0 {
-		p.config.Took("recover.begin")
-	}
-	p.recovery = r
-	p.endReplay()
-}
-
-// knows reports whether all that is to be recovered from a former term is here: the master of a later one, perhaps this
-// member, had replayed it, and synced that to it. What witnesses of the term saved beside that has not completed, and
-// must stay out of it: the later term may have told of states without it.
-func (p *Protocol) knows(f view.Former) bool {
-	return f.Term < p.store.Own.WholeTerm && !p.mistakes.ReplayRecovered
+	r.endReplay()
+	return r
 }
 
 // endReplay notes that the log has all that was to be recovered, once that is so. Backups note it too before this term
 // serves: one of them may have to go on from here.
-func (p *Protocol) endReplay() {
-	r := p.recovery
+func (r *recovery) endReplay() {
 	for len(r.formers) > 0 && len(r.formers[0].Witnesses) == 0 {
 		r.formers = r.formers[1:] // without witnesses, everything was synced
 	}
-	if len(r.formers) == 0 && p.store.Own.WholeTerm < p.partition.Term {
-		p.store.NoteRecovered(p.partition.Term, p.store.Last())
+	if len(r.formers) == 0 && r.store.Own.WholeTerm < r.partition.Term {
+		r.store.NoteRecovered(r.partition.Term, r.store.Last())
 	}
 }
 
-// remembers reports whether this member needs no witness to know what completed in a former term: it was the master,
-// and its disk has kept all that it answered for. If it never served in that term, it answered for nothing.
-func (p *Protocol) remembers(f view.Former) bool {
-	return f.Master == p.config.Self && f.Term > p.store.Own.Broken
-}
-
-// tickRecovery goes on with what is not done yet.
-func (p *Protocol) tickRecovery() {
-	r := p.recovery
-	if r == nil || p.serving || !p.ticked {
-		return
-	}
+// tick goes on with what is not done yet.
+func (r *recovery) tick() {
 	switch {
-	case len(r.formers) > 0 && p.neverServed(r.formers[0]):
-		p.passFormer(r)
+	case r.master.serving || !r.ticked:
+	case len(r.formers) > 0 && r.neverServed(r.formers[0]):
+		r.passFormer()
 	case len(r.formers) > 0:
-		if p.now >= r.due {
-			r.due = p.now.Add(p.config.Retry)
-			p.askWitnesses(r)
+		if r.Now >= r.askAt {
+			r.askAt = r.Now.Add(r.Config.Retry)
+			r.askWitnesses()
 		}
-	case !p.heldByAll() && !p.mistakes.ServeBeforeSynced:
-		p.sync()
-		p.tellWhole()
-	case p.mayServe(r):
-		if len(p.partition.Formers) > 0 {
-			p.config.Took("recover.end")
+	case !r.backupsHoldAll() && !r.mistakes.ServeBeforeSynced:
+		r.master.sync()
+		r.tellRecovered()
+	case r.mayServe():
+		if len(r.partition.Formers) > 0 {
+			r.Took(pathRecoverEnd)
 		}
-		p.serve()
+		r.master.serve()
 	}
 }
 
-// tellWhole has the backups note that they have all that was to be recovered.
-func (p *Protocol) tellWhole() {
-	for _, f := range p.followers {
-		if f.backup && f.known && !f.whole && !f.flying && (!f.tellingWhole || p.now >= f.due) {
-			p.sendSync(f)
-		}
-	}
-}
-
-// heldByAll reports whether all backups of the term hold everything, and know that what was to be recovered is in it.
-func (p *Protocol) heldByAll() bool {
-	for _, f := range p.followers {
-		if f.backup && (!f.known || f.holds() < p.store.Last() || f.lacking || !f.whole) {
-			return false
-		}
-	}
-	return true
-}
-
-// mayServe reports whether nobody answers reads under a lease of a former term any more (section 4.7). Each lasts only
-// as long as what all backups of its term had granted, so it has ended when what this member promised has: as a backup
-// of that term, or as its master that handed leases on. Of a term in which it was neither it counts from its start.
-// They end before that when all who may have one have said that they are in this view, as in a hand-over: of terms
-// before the former ones none is left, since their recovery waited for them.
-func (p *Protocol) mayServe(r *recovery) bool {
-	m := &p.mistakes
-	over := p.now >= p.promised
-	if r.foreign {
-		over = over && p.now >= p.started.Add(p.config.Sync.Lease)
-	}
-	granted := r.granted && !m.IgnoreLeases && !over && !p.haveLeft(r)
-	delegated := false
-	for _, f := range r.delegates {
-		delegated = delegated || !f.known
-		if !f.known && p.now >= f.due && p.config.View.Index(f.id) >= 0 {
-			p.sendSync(f) // also to one that has no part any more: it says that it has heard of this view
-		}
-	}
-	delegated = delegated && !m.KeepDelegations && !over
-	if (granted || delegated) && !r.waited {
-		r.waited = true
-		p.config.Took("recover.lease")
-	}
-	return !granted && !delegated
-}
-
-// haveLeft reports whether all who may have a lease of a former term are in this view, and asks them.
-func (p *Protocol) haveLeft(r *recovery) bool {
-	left := len(r.lessees) > 0
-	for _, id := range r.lessees {
-		if id == p.config.Self || slices.Contains(p.holders, id) {
-			continue
-		}
-		left = false
-		if p.now >= r.asked && p.config.View.Index(id) >= 0 {
-			p.send(id, p.message(peerv1.Kind_HOLD, p.Op(), &peerv1.Curp{}))
-		}
-	}
-	if p.now >= r.asked {
-		r.asked = p.now.Add(p.config.Retry)
-	}
-	return left
+// passFormer goes on behind the oldest former term that was left: nothing is to be replayed from it any more.
+func (r *recovery) passFormer() {
+	r.formers, r.sources, r.askAt = r.formers[1:], nil, 0
+	r.endReplay()
+	r.tick()
 }
 
 // askWitnesses asks all witnesses of the oldest former term that is left. Each that hears it accepts nothing any more
-// in that life. One that answers in full is enough: what completed was at all of them.
-func (p *Protocol) askWitnesses(r *recovery) {
+// in that term. One that answers in full is enough: what completed was at all of them.
+func (r *recovery) askWitnesses() {
 	if r.sources == nil {
 		for _, id := range r.formers[0].Witnesses {
 			r.sources = append(r.sources, &source{id: id})
 		}
 	}
 	for _, s := range r.sources {
-		p.askSource(r, s)
+		r.askSource(s)
 	}
 }
 
-func (p *Protocol) askSource(r *recovery, s *source) {
-	s.op = p.Op()
+func (r *recovery) askSource(s *source) {
+	s.op = r.Op()
 	term := r.formers[0].Term
-	if p.mistakes.AnyWitnessLife {
-		term = p.partition.Term
+	if r.mistakes.AnyWitnessLife {
+		term = r.partition.Term
 	}
-	entry, _ := p.config.View.Witness(s.id)
-	p.ask(s.id, &witnessv1.Message{
+	entry, _ := r.Config.View.Witness(s.id)
+	r.ask(s.id, &witnessv1.Message{
 		Kind: witnessv1.Kind_RECOVERY_DATA, Disk: entry.Disk, Op: s.op, Term: term, Offset: uint64(len(s.requests)),
 	})
 }
 
-// onRecoveryData collects the pages of a witness, and replays them when they are complete. All requests of one witness
-// commute; those of two witnesses need not.
-func (p *Protocol) onRecoveryData(from view.MemberID, w *witnessv1.Message) {
-	r := p.recovery
-	if r == nil || len(r.formers) == 0 {
-		return
-	}
+// onData collects the pages of a witness, and replays them when they are complete. All requests of one witness commute;
+// those of two witnesses need not.
+func (r *recovery) onData(from view.MemberID, w *witnessv1.Message) {
 	i := slices.IndexFunc(r.sources, func(s *source) bool { return s.id == from && s.op == w.Op })
-	if i < 0 || !p.mistakes.AnyWitnessLife && (!w.Accepted || w.Term != r.formers[0].Term) {
+	if i < 0 || !r.mistakes.AnyWitnessLife && (!w.Accepted || w.Term != r.formers[0].Term) {
 		return
 	}
 	s := r.sources[i]
 	for _, saved := range w.Requests {
-		r := &peerv1.Request{}
-		err := r.UnmarshalVT(saved.Request)
-		if err == nil && r.Command == nil {
-			err = errors.New("it has no id")
-		}
-		if err != nil {
-			p.Refuse(from, fmt.Errorf("a request that the witness saved is damaged: %w", err))
+		if _, err := decodeSaved(saved); err != nil {
+			r.Refuse(from, fmt.Errorf("a request that the witness saved is damaged: %w", err))
 			return // another witness has what this one had, or this one is asked again
 		}
 	}
 	s.requests = append(s.requests, w.Requests...)
 	if !w.Last && len(w.Requests) > 0 {
-		p.askSource(r, s)
+		r.askSource(s)
 		return
 	}
-	p.replay(s.requests)
-	p.passFormer(r)
-}
-
-// passFormer goes on behind the oldest former term that was left: nothing is to be replayed from it any more.
-func (p *Protocol) passFormer(r *recovery) {
-	r.formers, r.sources, r.due = r.formers[1:], nil, 0
-	p.endReplay()
-	p.tickRecovery()
+	r.replay(s.requests)
+	r.passFormer()
 }
 
 // replay executes what a witness saved, but for what was executed before: RIFL knows that (sections 3.3 and 4.8).
-func (p *Protocol) replay(requests []*witnessv1.Request) {
+func (r *recovery) replay(requests []*witnessv1.Request) {
 	for _, saved := range requests {
-		r := &peerv1.Request{}
-		if err := r.UnmarshalVT(saved.Request); err != nil || r.Command == nil {
-			p.Fault("a request that a witness saved is damaged: %w", err)
+		request, err := decodeSaved(saved)
+		if err != nil {
+			r.Fault("a request that a witness saved is damaged: %w", err)
 			continue
 		}
-		if p.execute(r, true) == nil {
-			p.config.Took("recover.known")
+		if r.master.execute(request, true) == nil {
+			r.Took(pathRecoverKnown)
 		} else {
-			p.config.Took("recover.replayed")
+			r.Took(pathRecoverReplayed)
 		}
 	}
+}
+
+// backupsHoldAll reports whether all backups of the term hold everything, and know that what was to be recovered is in
+// it.
+func (r *recovery) backupsHoldAll() bool {
+	return !slices.ContainsFunc(r.master.followers, func(f *follower) bool {
+		return f.backup && (!f.answered || f.partial || f.last < r.store.Last() || !f.recovered)
+	})
+}
+
+// tellRecovered has the backups note that they have all that was to be recovered.
+func (r *recovery) tellRecovered() {
+	for _, f := range r.master.followers {
+		if f.backup && f.answered && !f.recovered && !f.inFlight && (!f.sentRecovered || r.Now >= f.retryAt) {
+			r.master.sendTo(f)
+		}
+	}
+}
+
+// mayServe reports whether no member answers reads under a lease of a former term any more (section 4.7). Each lasts
+// only as long as what all backups of its term had granted, so it has ended when what this member promised has: as a
+// backup of that term, or as its master that handed leases on. Of a term in which it was neither it counts from its
+// start. They end before that when all members that may have one have said that they are in this view, as in a
+// hand-over: of terms before the former ones none is left, since their recovery waited for them.
+func (r *recovery) mayServe() bool {
+	l := &r.leases
+	over := r.Now >= r.promised && (!l.foreign || r.Now >= r.started.Add(r.Config.Sync.Lease))
+	granted := l.granted && !r.mistakes.IgnoreLeases && !over && !r.lesseesLeft()
+	delegated := false
+	for _, f := range l.delegates {
+		delegated = delegated || !f.answered
+		if !f.answered && r.Now >= f.retryAt && r.Config.View.Index(f.id) >= 0 {
+			r.master.sendTo(f) // also to one that has no part any more: it says that it has heard of this view
+		}
+	}
+	waits := granted || delegated && !r.mistakes.KeepDelegations && !over
+	if waits && !l.waited {
+		l.waited = true
+		r.Took(pathRecoverLease)
+	}
+	return !waits
+}
+
+// heard notes that a member that may have a lease for a former term has heard of this one.
+func (r *recovery) heard(from view.MemberID, op uint64) {
+	for _, f := range r.leases.delegates {
+		if f.id == from && f.op == op {
+			f.answered = true
+		}
+	}
+}
+
+// lesseesLeft reports whether all members that may have a lease of a former term are in this view, and asks them.
+func (r *recovery) lesseesLeft() bool {
+	l := &r.leases
+	left := len(l.lessees) > 0
+	for _, id := range l.lessees {
+		if r.holds(id) {
+			continue
+		}
+		left = false
+		if r.Now >= l.askAt && r.Config.View.Index(id) >= 0 {
+			r.askHolder(id)
+		}
+	}
+	if r.Now >= l.askAt {
+		l.askAt = r.Now.Add(r.Config.Retry)
+	}
+	return left
+}
+
+// waitsFor says what the recovery waits for.
+func (r *recovery) waitsFor() string {
+	switch {
+	case len(r.formers) > 0:
+		return "no witness of a former term has told what it saved"
+	case !r.backupsHoldAll():
+		return "not all backups hold what it recovered"
+	}
+	return "leases of a former term have not ended"
 }

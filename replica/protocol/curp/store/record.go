@@ -55,29 +55,7 @@ func doneKey(session, number uint64) []byte {
 // beUint64 is a number of a key.
 func beUint64(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
 
-type (
-	marshaler   interface{ MarshalVT() ([]byte, error) }
-	unmarshaler interface{ UnmarshalVTUnsafe([]byte) error }
-)
-
-func (s *Store) encode(m marshaler) []byte {
-	raw, err := m.MarshalVT()
-	if err != nil {
-		s.outbox.Fault("encode a record: %w", err)
-	}
-	return raw
-}
-
-// put sets a record of this member alone.
-func (s *Store) put(key []byte, m marshaler) { s.outbox.Journal.Put(key, s.encode(m)) }
-
-// set has an entry set a record of the state.
-func (s *Store) set(e *peerv1.LogEntry, key []byte, m marshaler) {
-	e.Records = append(e.Records, &peerv1.Record{Key: key, Value: s.encode(m)})
-}
-
-// remove has an entry delete a record of the state.
-func (s *Store) remove(e *peerv1.LogEntry, key []byte) { e.Deleted = append(e.Deleted, key) }
+type unmarshaler interface{ UnmarshalVTUnsafe([]byte) error }
 
 // decode reads a record of this disk, within bounds. What it makes of it may alias the bytes.
 func decode(r unmarshaler, raw []byte) error { return decodeWithin(r, raw, bounds.Record) }

@@ -2,9 +2,10 @@
 // makes of registers and of what RIFL remembers, and the record of the member's part. It orders and executes requests,
 // and knows no role, no time and no peer.
 //
-// From the top: execute.go runs a request and makes an entry of the log of it; session.go remembers answers (RIFL,
-// section 4.8 of the paper); store.go is the log and the state on disk; log.go the log in memory; record.go the keys
-// and the codec of records. divide.go splits the copy of one partition into two, and check.go refuses what no copy has.
+// From the top: execute.go runs a request at a master and makes an entry of the log of it; session.go remembers answers
+// (RIFL, section 4.8 of the paper); store.go is the log and the record of the part on disk, and state.go the state;
+// log.go is the log in memory; record.go the keys and the codec of records. divide.go splits the copy of one partition
+// into two, and check.go refuses what no copy has.
 package store
 
 import (
@@ -34,8 +35,7 @@ type Store struct {
 	mistakes Mistakes
 	unsaved  bool // Own differs from the record on disk
 
-	ahead    map[string]unapplied // at a master: records of the state, by key, that the log changes and that is not applied
-	sessions sessions             // at a master
+	ahead map[string]unapplied // at a master: records of the state, by key, as entries made them that are not applied
 }
 
 // unapplied is a record of the state as a master has executed it. The state on disk is older: it has the log up to
@@ -99,6 +99,19 @@ func (s *Store) NoteRecovered(term, index uint64) {
 	s.Note()
 }
 
+type marshaler interface{ MarshalVT() ([]byte, error) }
+
+func (s *Store) encode(m marshaler) []byte {
+	raw, err := m.MarshalVT()
+	if err != nil {
+		s.outbox.Fault("encode a record: %w", err)
+	}
+	return raw
+}
+
+// put sets a record of this member alone.
+func (s *Store) put(key []byte, m marshaler) { s.outbox.Journal.Put(key, s.encode(m)) }
+
 // Append adds an entry to the log and the disk.
 func (s *Store) Append(e *peerv1.LogEntry) {
 	s.add(e)
@@ -137,97 +150,3 @@ func (s *Store) Trim(index uint64) {
 
 // KeptEntries is how many entries are kept although no member is known to need them.
 func (s *Store) KeptEntries() uint64 { return min(keptEntries, uint64(s.config.Sync.Kept)) }
-
-// ApplyUpTo makes the log up to an index part of the state, and returns the entries that it applied.
-func (s *Store) ApplyUpTo(index uint64) []*peerv1.LogEntry {
-	entries := s.Between(s.Own.Applied, index)
-	for _, e := range entries {
-		for _, r := range e.Records {
-			s.outbox.Journal.Put(r.Key, r.Value)
-			s.reach(r.Key, e.Index)
-		}
-		for _, key := range e.Deleted {
-			s.outbox.Journal.Delete(key)
-			s.reach(key, e.Index)
-		}
-		s.Own.Applied = e.Index
-	}
-	s.Note()
-	return entries
-}
-
-// reach notes that the state has a record as an entry made it.
-func (s *Store) reach(key []byte, index uint64) {
-	if s.ahead[string(key)].index == index {
-		delete(s.ahead, string(key))
-	}
-}
-
-// Expect notes what entries make of the state before they are applied: at a master, which executes before that.
-func (s *Store) Expect(entries ...*peerv1.LogEntry) {
-	if s.ahead == nil {
-		s.ahead = map[string]unapplied{}
-	}
-	for _, e := range entries {
-		for _, r := range e.Records {
-			s.ahead[string(r.Key)] = unapplied{r.Value, true, e.Index}
-		}
-		for _, key := range e.Deleted {
-			s.ahead[string(key)] = unapplied{index: e.Index}
-		}
-	}
-}
-
-// newest is a record of the state: at a master as it has executed the log, at others as they have applied it.
-func (s *Store) newest(key []byte) ([]byte, bool) {
-	if a, ok := s.ahead[string(key)]; ok {
-		return a.raw, a.present
-	}
-	return s.outbox.Journal.Get(key)
-}
-
-// Wipe drops the state and the log, to begin anew with a copy of another member's.
-func (s *Store) Wipe() {
-	var keys [][]byte
-	s.outbox.Journal.Scan(nil, func(key, _ []byte) bool {
-		if key[0] != ownRecord && !ofDisk(key) {
-			keys = append(keys, bytes.Clone(key))
-		}
-		return true
-	})
-	for _, key := range keys {
-		s.outbox.Journal.Delete(key)
-	}
-	s.Log = Log{}
-	s.Commit = 0
-	s.Own.Applied, s.Own.Commit, s.Own.WholeTerm, s.Own.WholeIndex = 0, 0, 0, 0
-	s.Note()
-}
-
-// Page lists records of the state behind a key, of about so many bytes; nil stands for the beginning. It reports
-// whether they are the last ones.
-func (s *Store) Page(after []byte, most int) (records []*peerv1.Record, done bool) {
-	if len(after) == 0 {
-		after = BeforeState
-	}
-	size := 0
-	done = true
-	s.outbox.Journal.Scan(after, func(key, value []byte) bool {
-		done = size <= most
-		if done {
-			size += len(key) + len(value)
-			records = append(records, &peerv1.Record{Key: bytes.Clone(key), Value: bytes.Clone(value)})
-		}
-		return done
-	})
-	return records, done
-}
-
-// Adopt puts records of another member's state into this one, and returns how many bytes they are.
-func (s *Store) Adopt(records []*peerv1.Record) (size int) {
-	for _, r := range records {
-		s.outbox.Journal.Put(r.Key, r.Value)
-		size += len(r.Key) + len(r.Value)
-	}
-	return size
-}

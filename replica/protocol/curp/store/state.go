@@ -1,0 +1,163 @@
+package store
+
+import (
+	"bytes"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// ApplyUpTo makes the log up to an index part of the state, and returns the entries that it applied.
+func (s *Store) ApplyUpTo(index uint64) []*peerv1.LogEntry {
+	entries := s.Between(s.Own.Applied, index)
+	for _, e := range entries {
+		for _, r := range e.Records {
+			s.outbox.Journal.Put(r.Key, r.Value)
+			s.reach(r.Key, e.Index)
+		}
+		for _, key := range e.Deleted {
+			s.outbox.Journal.Delete(key)
+			s.reach(key, e.Index)
+		}
+		s.Own.Applied = e.Index
+	}
+	s.Note()
+	return entries
+}
+
+// reach notes that the state has a record as an entry made it.
+func (s *Store) reach(key []byte, index uint64) {
+	if s.ahead[string(key)].index == index {
+		delete(s.ahead, string(key))
+	}
+}
+
+// expect notes what entries make of the state before they are applied: at a master, which executes before that.
+func (s *Store) expect(entries ...*peerv1.LogEntry) {
+	if s.ahead == nil {
+		s.ahead = map[string]unapplied{}
+	}
+	for _, e := range entries {
+		for _, r := range e.Records {
+			s.ahead[string(r.Key)] = unapplied{r.Value, true, e.Index}
+		}
+		for _, key := range e.Deleted {
+			s.ahead[string(key)] = unapplied{index: e.Index}
+		}
+	}
+}
+
+// set has an entry set a record of the state.
+func (s *Store) set(e *peerv1.LogEntry, key []byte, m marshaler) {
+	e.Records = append(e.Records, &peerv1.Record{Key: key, Value: s.encode(m)})
+}
+
+// remove has an entry delete a record of the state.
+func remove(e *peerv1.LogEntry, key []byte) { e.Deleted = append(e.Deleted, key) }
+
+// newest is a record of the state: at a master as it has executed the log, at others as they have applied it.
+func (s *Store) newest(key []byte) ([]byte, bool) {
+	if a, ok := s.ahead[string(key)]; ok {
+		return a.raw, a.present
+	}
+	return s.outbox.Journal.Get(key)
+}
+
+// Wipe drops the state and the log, to begin anew with a copy of another member's.
+func (s *Store) Wipe() {
+	var keys [][]byte
+	s.outbox.Journal.Scan(nil, func(key, _ []byte) bool {
+		if key[0] != ownRecord && !ofDisk(key) {
+			keys = append(keys, bytes.Clone(key))
+		}
+		return true
+	})
+	for _, key := range keys {
+		s.outbox.Journal.Delete(key)
+	}
+	s.Log = Log{}
+	s.Commit = 0
+	s.Own.Applied, s.Own.Commit, s.Own.WholeTerm, s.Own.WholeIndex = 0, 0, 0, 0
+	s.Note()
+}
+
+// Page lists records of the state behind a key, of about so many bytes; nil stands for the beginning. It reports
+// whether they are the last ones.
+func (s *Store) Page(after []byte, most int) (records []*peerv1.Record, done bool) {
+	if len(after) == 0 {
+		after = BeforeState
+	}
+	size := 0
+	done = true
+	s.outbox.Journal.Scan(after, func(key, value []byte) bool {
+		done = size <= most
+		if done {
+			size += len(key) + len(value)
+			records = append(records, &peerv1.Record{Key: bytes.Clone(key), Value: bytes.Clone(value)})
+		}
+		return done
+	})
+	return records, done
+}
+
+// Adopt puts records of another member's state into this one, and returns how many bytes they are.
+func (s *Store) Adopt(records []*peerv1.Record) (size int) {
+	for _, r := range records {
+		s.outbox.Journal.Put(r.Key, r.Value)
+		size += len(r.Key) + len(r.Value)
+	}
+	return size
+}
+
+// load is the register of a key in a version of the state. An absent one has no carstamp.
+func (s *Store) load(records func([]byte) ([]byte, bool), key []byte) register.Versioned {
+	raw, ok := records(registerKey(key))
+	if !ok {
+		return register.Versioned{}
+	}
+	var record peerv1.RegisterRecord
+	if err := decode(&record, raw); err != nil {
+		s.outbox.Damaged(key, err)
+		return register.Versioned{}
+	}
+	return stamp.OfRecord(&record)
+}
+
+// Read is the register as a reader is told of it: at a master as it has executed the log, at others as they have
+// applied it. An absent value has the place in the log at which it was found absent.
+func (s *Store) Read(key []byte, at uint64) *peerv1.Answer {
+	return answerOf(s.load(s.newest, key), at)
+}
+
+// ReadApplied is Read of the state that is on disk, which no failure takes back.
+func (s *Store) ReadApplied(key []byte, at uint64) *peerv1.Answer {
+	return answerOf(s.load(s.outbox.Journal.Get, key), at)
+}
+
+func answerOf(v register.Versioned, at uint64) *peerv1.Answer {
+	if v.Value.Present() {
+		at = v.Carstamp.Timestamp
+	}
+	return &peerv1.Answer{Present: v.Value.Present(), Value: v.Value, Timestamp: at}
+}
+
+// ReadUnapplied is the register with what waits applied, of which no reader may be told: it is for a mistake.
+func (s *Store) ReadUnapplied(key []byte) *peerv1.Answer {
+	found := s.Read(key, s.Own.Applied)
+	name := string(registerKey(key))
+	for _, e := range s.Behind(s.Own.Applied) {
+		for _, r := range e.Records {
+			var record peerv1.RegisterRecord
+			if string(r.Key) == name && record.UnmarshalVT(r.Value) == nil {
+				found = &peerv1.Answer{Present: true, Value: stamp.Value(true, record.Value), Timestamp: record.Timestamp}
+			}
+		}
+		for _, deleted := range e.Deleted {
+			if string(deleted) == name {
+				found = &peerv1.Answer{Timestamp: e.Index}
+			}
+		}
+	}
+	return found
+}

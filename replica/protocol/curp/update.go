@@ -1,0 +1,197 @@
+package curp
+
+import (
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	witnessv1 "github.com/georegister/georegister/api/witness/v1"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// recordBytes is the largest request that is recorded at witnesses; a larger one waits for a sync.
+const recordBytes = 2 << 10
+
+// update sends an update to the master and, at the same time, to all witnesses.
+func (c *coordinator) update(o *operation) {
+	c.identify(o)
+	if o.raw != nil || c.partition.Master != c.Config.Self {
+		o.trips = 1
+	}
+	c.sendUpdate(o)
+}
+
+// sendUpdate asks the master to execute an update, and the witnesses that have not saved it to do so.
+func (c *coordinator) sendUpdate(o *operation) {
+	c.askMaster(o)
+	if o.raw == nil {
+		return
+	}
+	id := o.update.Command
+	for _, w := range c.partition.Witnesses {
+		if !slices.Contains(o.saved, w) {
+			c.ask(w, &witnessv1.Message{
+				Kind: witnessv1.Kind_RECORD, Op: o.Number, Term: c.partition.Term, Hashes: []uint64{register.Hash(o.key)},
+				Id: &witnessv1.ID{Session: id.Session, Number: id.Number}, Request: o.raw,
+			})
+		}
+	}
+}
+
+func (c *coordinator) askMaster(o *operation) {
+	c.send(c.partition.Master, c.message(peerv1.Kind_UPDATE, o.Number, &peerv1.Curp{Request: o.update, Sync: o.syncing}))
+}
+
+// onRecordReply counts the witnesses that saved a request: all of them are needed, since recovery asks any one.
+func (c *coordinator) onRecordReply(from view.MemberID, w *witnessv1.Message) {
+	o := c.operations.Find(w.Op)
+	switch {
+	case o == nil || o.raw == nil || !slices.Contains(c.partition.Witnesses, from):
+	case !w.Accepted || w.Term != c.partition.Term:
+		c.Took(pathUpdateRejected)
+		if !o.syncing { // the master is to answer when all backups hold the update: some witness does not
+			o.syncing = true
+			c.askMaster(o)
+		}
+	default:
+		if !slices.Contains(o.saved, from) {
+			o.saved = append(o.saved, from)
+		}
+		c.decide(o)
+	}
+}
+
+// onUpdateReply takes the master's answer: it ends the update if the master has synced it.
+func (c *coordinator) onUpdateReply(m *peerv1.Message) {
+	o, reply := c.operations.Find(m.Op), m.Curp
+	if o == nil || o.update == nil {
+		return
+	}
+	if reply.Refused {
+		c.Took(pathUpdateRefused)
+		o.due = min(o.due, c.Now.Add(c.Config.Retry/4))
+		return
+	}
+	if reply.Answer != nil && (o.answer == nil || !reply.Answer.Expired) {
+		o.answer = reply.Answer
+	}
+	if !reply.Synced {
+		c.decide(o)
+		return
+	}
+	if reply.Waited || o.syncing && o.raw != nil { // the sync took one, or it was asked twice
+		o.trips++
+	}
+	c.Took(pathUpdateSynced)
+	c.slow++
+	c.finish(o, answered(o.answer, o.trips, false))
+}
+
+// decide completes an update that the master executed, and that can't be lost any more: all witnesses have it.
+func (c *coordinator) decide(o *operation) {
+	need := len(c.partition.Witnesses)
+	if c.mistakes.QuorumOfWitnesses {
+		need = need/2 + 1
+		if len(c.partition.Witnesses) == 2 {
+			need = 1
+		}
+	}
+	if o.answer == nil || o.answer.Expired || len(o.saved) < need || o.raw == nil {
+		return
+	}
+	c.Took(pathUpdateFast)
+	c.fast++
+	c.finish(o, answered(o.answer, o.trips, true))
+}
+
+// identify gives an update its id, under which it is executed once, however often and in however many terms it is
+// tried.
+func (c *coordinator) identify(o *operation) {
+	op := o.request.Operation
+	id := &peerv1.Command{
+		Session: op.ID.Session, Number: op.ID.Number, FirstIncomplete: op.ID.FirstIncomplete, IssuedAt: op.ID.IssuedAt,
+	}
+	if op.Kind == register.RMW {
+		id.Function, id.Args, id.MaxValueBytes = op.Call.Function, op.Call.Args, uint64(op.Call.MaxValueBytes)
+	}
+	o.update = &peerv1.Request{Key: o.key, Command: id, Present: op.Value.Present(), Value: op.Value}
+	if id.Session == 0 {
+		o.minted = true
+		if earlier, resumed := o.request.Resume.(resume); resumed {
+			c.resume(id, earlier)
+		} else {
+			c.mint(id)
+		}
+		id.FirstIncomplete = c.firstIncomplete(id)
+	}
+	raw := c.encode(o.update)
+	switch n := len(c.partition.Witnesses); {
+	case c.Config.Sync.Asynchronous && n == 0, // it is recorded by no witness
+		len(raw) <= recordBytes && n > 0 && n >= len(c.partition.Backups):
+		o.raw = raw
+	default:
+		c.Took(pathUpdateLarge)
+		o.syncing = true
+	}
+}
+
+func (c *coordinator) encode(r *peerv1.Request) []byte {
+	raw, err := r.MarshalVT()
+	if err != nil {
+		c.Fault("encode a request: %w", err)
+	}
+	return raw
+}
+
+// mint makes an id of the session of this process.
+func (c *coordinator) mint(id *peerv1.Command) {
+	if c.session == 0 {
+		c.session = max(mix(c.Config.Nonce, uint64(c.Config.Self)<<32), 1)
+	}
+	c.next = max(c.next, 1)
+	id.Session, id.Number = c.session, c.next
+	c.next++
+}
+
+// resume is a protocol.Resume: it holds an update's id, which the update keeps.
+type resume struct {
+	session, number uint64
+	next            uint64 // the next number of the session that this member mints ids of
+}
+
+// resume has an update go on with the id that it had.
+func (c *coordinator) resume(id *peerv1.Command, earlier resume) {
+	c.Took(pathUpdateResumed)
+	if c.session == 0 {
+		c.session = earlier.session
+	}
+	if c.session == earlier.session {
+		c.next = max(c.next, earlier.next)
+	}
+	id.Session, id.Number = earlier.session, earlier.number
+}
+
+// firstIncomplete is the lowest number of the command's session that this member still waits for.
+func (c *coordinator) firstIncomplete(id *peerv1.Command) uint64 {
+	for o := range c.operations.InProgress() { // in order, but for resumed ones, which come first
+		if o.minted && o.update.Command.Session == id.Session {
+			return min(id.Number, o.update.Command.Number)
+		}
+	}
+	return id.Number
+}
+
+// sendAgain sends an update again to those that have not answered it. One of them is gone, so that a sync is asked for.
+func (c *coordinator) sendAgain(o *operation) {
+	c.Took(pathUpdateRetry)
+	if c.mistakes.NewID {
+		o.update = o.update.CloneVT()
+		c.mint(o.update.Command)
+		o.saved = nil
+		if o.raw != nil {
+			o.raw = c.encode(o.update)
+		}
+	}
+	o.syncing = true
+	c.sendUpdate(o)
+}
