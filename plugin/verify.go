@@ -47,10 +47,10 @@ func (k *Kubernetes) Verify(ctx context.Context, out io.Writer, name string, o V
 	}
 	defer func() { err = errors.Join(err, connected.close()) }()
 	fmt.Fprintf(out, "verifying for %s: %d clients at each of %d sites, keys under %q\n",
-		o.Duration, o.Clients, len(connected.sites), connected.prefix)
+		o.Duration, o.Clients, len(connected.Sites), connected.Prefix)
 	recorder := history.NewRecorder(nil)
 	load := workload.Loop{
-		Spec: spec, Sites: connected.sites, Clients: o.Clients, Seed: verifySeed,
+		Spec: spec, Sites: connected.Sites, Clients: o.Clients, Seed: verifySeed,
 		Duration: o.Duration, Operations: checked.MaxOperations, Recorder: recorder,
 		FenceEvery: checked.FenceEvery(c.Spec.Protocol),
 	}
@@ -62,32 +62,21 @@ func (k *Kubernetes) Verify(ctx context.Context, out io.Writer, name string, o V
 	ending := context.WithoutCancel(ctx)
 	within, cancel := checked.Ending(ctx)
 	defer cancel()
-	read := checked.ReadBack(within, connected.sites, recorder)
-	cleaned := connected.clean(ending, checked.Keys(recorder))
-	record := recorder.Record()
-	if o.History != "" {
-		if err := history.WriteRecordFile(o.History, record); err != nil {
-			return errors.Join(err, cleaned)
-		}
-	}
-	verdict := checked.Judge(within, c.Spec.Protocol, record, report)
-	if err := report.Table(out); err != nil {
-		return errors.Join(err, cleaned)
-	}
-	return errors.Join(verdict, read, ctx.Err(), cleaned)
+	read := checked.ReadBack(within, connected.Sites, recorder)
+	cleaned := connected.Delete(ending, checked.Keys(recorder))
+	verdict := checked.Conclude(within, c.Spec.Protocol, recorder, report, o.History)
+	return errors.Join(report.Table(out), verdict, read, ctx.Err(), cleaned)
 }
 
 // connections are those of a verification: a client for each site, through a pod of the site.
 type connections struct {
-	prefix  string // of the keys
-	sites   []workload.Site
-	clients []*client.Client
-	stops   []func()
+	checked.Clients
+	stops []func()
 }
 
 // dial connects to a ready pod of every site. Each site's client knows the other sites' pods too, as its next ones.
 func (k *Kubernetes) dial(ctx context.Context, c *v1alpha1.GeoRegisterCluster) (all *connections, err error) {
-	all = &connections{prefix: "georegister-verify/" + rand.Text() + "/"}
+	all = &connections{Clients: checked.Clients{Prefix: "georegister-verify/" + rand.Text() + "/"}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, all.close())
@@ -113,43 +102,17 @@ func (k *Kubernetes) dial(ctx context.Context, c *v1alpha1.GeoRegisterCluster) (
 	}
 	for i, site := range c.Spec.Sites {
 		order := slices.Concat(endpoints[i:], endpoints[:i])
-		connected, err := client.Dial(ctx, client.Options{Endpoints: order, InOrder: true})
-		if err != nil {
-			return all, fmt.Errorf("connect to site %s: %w", site.Name, err)
+		if err := all.Add(ctx, site.Name, client.Options{Endpoints: order, InOrder: true}); err != nil {
+			return all, err
 		}
-		all.clients = append(all.clients, connected)
-		all.sites = append(all.sites, workload.Site{
-			Name: site.Name,
-			Connect: func(context.Context, int) (workload.Doer, error) {
-				session, err := connected.NewSession()
-				return checked.Prefixed(checked.Doer(session), all.prefix), err
-			},
-		})
 	}
 	return all, nil
 }
 
-// clean deletes keys from the store.
-func (c *connections) clean(ctx context.Context, keys []string) error {
-	for _, key := range keys {
-		err := c.clients[0].Clear(ctx, c.prefix+key)
-		if errors.Is(err, client.ErrUnsupported) {
-			return nil // with a protocol that has no deletes, a key stays
-		}
-		if err != nil {
-			return fmt.Errorf("delete the keys under %q again: %w", c.prefix, err)
-		}
-	}
-	return nil
-}
-
 func (c *connections) close() error {
-	var errs []error
-	for _, connected := range c.clients {
-		errs = append(errs, connected.Close())
-	}
+	err := c.Close()
 	for _, stop := range c.stops {
 		stop()
 	}
-	return errors.Join(errs...)
+	return err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/workload/checked"
 )
 
 const checkLong = `Decides whether a store can have given the answers of a history, which simulate, dev, verify and others
@@ -68,7 +69,9 @@ func newCheckCommand() *cobra.Command {
 					return fmt.Errorf("--%s has no meaning with --model %s; leave it out", name, f.model)
 				}
 			}
-			defer waiting(c.ErrOrStderr(), "checking "+args[0])()
+			defer checked.Every(tellEvery, func(elapsed time.Duration) {
+				fmt.Fprintf(c.ErrOrStderr(), "checking %s for %v\n", args[0], elapsed.Round(time.Second))
+			})()
 			return runCheck(c.Context(), c.InOrStdin(), c.OutOrStdout(), args[0], f)
 		},
 	}
@@ -230,25 +233,6 @@ func readHistory(ctx context.Context, in io.Reader, name string, torn bool) (his
 	case <-time.After(endReading):
 		return history.Record{}, fmt.Errorf("%s: stopped while it was read: %w", name, context.Cause(ctx))
 	}
-}
-
-// waiting tells now and then that something goes on, until it is stopped.
-func waiting(out io.Writer, what string) (stop func()) {
-	over, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		ticker := time.NewTicker(tellEvery)
-		defer ticker.Stop()
-		for begun := time.Now(); ; {
-			select {
-			case <-over:
-				return
-			case now := <-ticker.C:
-				fmt.Fprintf(out, "%s for %v\n", what, now.Sub(begun).Round(time.Second))
-			}
-		}
-	}()
-	return func() { close(over); <-ended }
 }
 
 // endReading is how long a reader that was stopped may take to say where.

@@ -43,11 +43,11 @@ func (r running) check(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, connected.close()) }()
+	defer func() { err = errors.Join(err, connected.Close()) }()
 	recorder := history.NewRecorder(nil)
 	var ended atomic.Int64
 	load := workload.Loop{
-		Spec: spec, Sites: connected.sites, Clients: r.Check.Clients, Seed: checkSeed,
+		Spec: spec, Sites: connected.Sites, Clients: r.Check.Clients, Seed: checkSeed,
 		Duration: r.Check.Duration, Operations: checked.MaxOperations, Recorder: recorder, FenceEvery: checked.FenceEvery(protocol),
 		Progress: func(n int64) { ended.Store(n) },
 	}
@@ -63,18 +63,12 @@ func (r running) check(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, present.close()) }()
-	if err := checked.ReadBack(ctx, present.sites, recorder); err != nil {
+	defer func() { err = errors.Join(err, present.Close()) }()
+	if err := checked.ReadBack(ctx, present.Sites, recorder); err != nil {
 		return err
 	}
-	record := recorder.Record()
-	if r.Check.History != "" {
-		if err := history.WriteRecordFile(r.Check.History, record); err != nil {
-			return err
-		}
-	}
-	r.screen.print(fmt.Sprintf("checking %d operations\n", len(record.Operations)))
-	verdict := checked.Judge(ctx, protocol, record, report)
+	r.screen.print(fmt.Sprintf("checking %d operations\n", recorder.Len()))
+	verdict := checked.Conclude(ctx, protocol, recorder, report, r.Check.History)
 	var table strings.Builder
 	if err := report.Table(&table); err != nil {
 		return err
@@ -83,40 +77,26 @@ func (r running) check(ctx context.Context) (err error) {
 	return verdict
 }
 
-// load runs the workload and the faults side by side, and shows how they are doing.
+// load runs the workload and the faults side by side, and shows how they are doing: by the table, or by lines where it
+// can't stay.
 func (r running) load(ctx context.Context, load workload.Loop, ended *atomic.Int64) (*workload.Report, error) {
 	var report *workload.Report
 	group, within := errgroup.WithContext(ctx)
-	over := make(chan struct{})
+	stop := checked.Every(refreshEvery, func(elapsed time.Duration) {
+		if r.screen.live() {
+			r.screen.show(r.console.Table(ctx))
+		} else {
+			r.screen.print(fmt.Sprintf("%4.0f s: %d operations\n", elapsed.Seconds(), ended.Load()))
+		}
+	})
 	group.Go(func() (err error) {
-		defer close(over)
+		defer stop()
 		report, err = load.Run(within)
 		return err
 	})
 	group.Go(func() error { return r.faults(within) })
-	go r.progress(ctx, ended, over)
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	return report, nil
-}
-
-// progress shows the table, or a line where it can't stay, until the load is over.
-func (r running) progress(ctx context.Context, ended *atomic.Int64, over <-chan struct{}) {
-	ticker := time.NewTicker(refreshEvery)
-	defer ticker.Stop()
-	for start := time.Now(); ; {
-		select {
-		case <-ticker.C:
-		case <-over:
-			return
-		}
-		if r.screen.live() {
-			r.screen.show(r.console.Table(ctx))
-		} else {
-			r.screen.print(fmt.Sprintf("%4.0f s: %d operations\n", time.Since(start).Seconds(), ended.Load()))
-		}
-	}
+	err := group.Wait()
+	return report, err
 }
 
 // fault is a command that a check gives, at a share of its duration.

@@ -4,41 +4,24 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/georegister/georegister/client"
 	"github.com/georegister/georegister/dev"
-	"github.com/georegister/georegister/workload"
 	"github.com/georegister/georegister/workload/checked"
 )
 
-// clients are a workload's connections, one for each site, which its clients share.
-type clients struct {
-	sites   []workload.Site
-	clients []*client.Client
-}
-
 // dial connects from every site: to its own members first, then to the others by distance. Close must be
 // called.
-func (r running) dial(ctx context.Context) (*clients, error) {
-	dialled := &clients{}
+func (r running) dial(ctx context.Context) (*checked.Clients, error) {
+	dialled := &checked.Clients{}
 	observations := r.cluster.Observe(ctx)
 	for _, site := range sitesOf(observations) {
-		connected, err := client.Dial(ctx, client.Options{
+		if err := dialled.Add(ctx, site, client.Options{
 			Endpoints: r.nearest(site, observations), InOrder: true, Timeout: operationWithin, DialOptions: dev.DialOptions(),
-		})
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("connect from site %s: %w", site, err), dialled.close())
+		}); err != nil {
+			return nil, errors.Join(err, dialled.Close())
 		}
-		dialled.clients = append(dialled.clients, connected)
-		dialled.sites = append(dialled.sites, workload.Site{
-			Name: site,
-			Connect: func(context.Context, int) (workload.Doer, error) {
-				session, err := connected.NewSession()
-				return checked.Doer(session), err
-			},
-		})
 	}
 	return dialled, nil
 }
@@ -64,12 +47,4 @@ func sitesOf(observations []dev.Observation) (names []string) {
 		}
 	}
 	return names
-}
-
-func (c *clients) close() error {
-	var errs []error
-	for _, connected := range c.clients {
-		errs = append(errs, connected.Close())
-	}
-	return errors.Join(errs...)
 }

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/georegister/georegister/client"
 	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/register"
@@ -153,6 +152,17 @@ func (r reader) read(ctx context.Context, key string) error {
 	}
 }
 
+// Conclude writes the history to a file, unless that is empty, and judges it.
+func Conclude(ctx context.Context, protocol string, recorder *history.Recorder, report *workload.Report, file string) error {
+	record := recorder.Record()
+	if file != "" {
+		if err := history.WriteRecordFile(file, record); err != nil {
+			return err
+		}
+	}
+	return Judge(ctx, protocol, record, report)
+}
+
 // Judge decides whether a history is what a protocol promises: regular sequentially consistent, with the fences of the
 // record, or linearizable. It notes the verdict in the report, and returns an error unless the history is that. Once
 // the context ends, nothing is decided.
@@ -183,31 +193,4 @@ func wrong(outcome history.Outcome, where, explanation string) error {
 		return fmt.Errorf("verdict %s%s: %s: %w", outcome, where, explanation, ErrViolation)
 	}
 	return fmt.Errorf("verdict %s%s: %s", outcome, where, explanation)
-}
-
-// Doer does a workload's operations in a session.
-func Doer(session *client.Session) workload.Doer { return doer{session} }
-
-type doer struct{ session *client.Session }
-
-// Do implements workload.Doer. An interrupted workload waits for what is under way: breaking it off would only leave
-// its outcome unknown.
-func (d doer) Do(ctx context.Context, op register.Operation) register.Result {
-	result, err := d.session.Do(context.WithoutCancel(ctx), op)
-	if err == nil {
-		return result
-	}
-	var refused *client.Refused
-	failed := register.Result{Status: register.Unknown, Message: err.Error()}
-	switch {
-	case errors.As(err, &refused):
-		return result // with what it observed, for the checker
-	case errors.Is(err, client.ErrUnavailable):
-		failed.Status = register.Unavailable
-	case errors.Is(err, client.ErrUnsupported):
-		failed.Status = register.Unsupported
-	case errors.Is(err, client.ErrInvalid), errors.Is(err, client.ErrTooLarge):
-		failed.Status = register.Invalid
-	}
-	return failed
 }

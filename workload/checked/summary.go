@@ -146,36 +146,24 @@ func (s *Summary) Table(w io.Writer) error {
 // counters count what becomes of operations while they go on.
 type counters struct {
 	mu    sync.Mutex
-	sites map[string]*counter
+	last  map[string]time.Time // of the last success, by site
 	ended map[register.Status]int
 }
 
-// counter is that of a site.
-type counter struct {
-	all  *counters
-	last time.Time // of the last success
-}
-
 func newCounters() *counters {
-	return &counters{sites: map[string]*counter{}, ended: map[register.Status]int{}}
+	return &counters{last: map[string]time.Time{}, ended: map[register.Status]int{}}
 }
 
-func (c *counters) add(site string) *counter {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.sites[site] = &counter{all: c, last: time.Now()}
-	return c.sites[site]
-}
-
-// total is how many operations have ended.
-func (c *counters) total() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	total := 0
-	for _, n := range c.ended { // order is irrelevant: only summed up
-		total += n
+// of are sites whose operations are counted, from now on.
+func (c *counters) of(sites []workload.Site) (counted []workload.Site) {
+	for _, site := range sites {
+		c.last[site.Name] = time.Now()
+		counted = append(counted, workload.Site{Name: site.Name, Connect: func(ctx context.Context, client int) (workload.Doer, error) {
+			doer, err := site.Connect(ctx, client)
+			return countedDoer{doer, c, site.Name}, err
+		}})
 	}
-	return total
+	return counted
 }
 
 // line tells how many operations ended in which way, and which sites had no success for a period or longer.
@@ -190,20 +178,18 @@ func (c *counters) line(now time.Time, period time.Duration) string {
 			parts = append(parts, fmt.Sprintf("%d %s", c.ended[status], status))
 		}
 	}
-	for _, site := range slices.Sorted(maps.Keys(c.sites)) {
-		if silent := now.Sub(c.sites[site].last); silent >= period {
+	for _, site := range slices.Sorted(maps.Keys(c.last)) {
+		if silent := now.Sub(c.last[site]); silent >= period {
 			parts = append(parts, fmt.Sprintf("no success at site %s for %.0f s", site, silent.Seconds()))
 		}
 	}
 	return strings.Join(append([]string{fmt.Sprintf("%d operations", total)}, parts...), ", ")
 }
 
-// counted is a doer whose outcomes are counted.
-func (c *counter) counted(doer workload.Doer) workload.Doer { return countedDoer{doer, c} }
-
 type countedDoer struct {
 	workload.Doer
-	counter *counter
+	counters *counters
+	site     string
 }
 
 // Do implements workload.Doer.
@@ -212,12 +198,12 @@ func (d countedDoer) Do(ctx context.Context, op register.Operation) register.Res
 	if op.Kind == register.Fence {
 		return result // it may have asked nobody
 	}
-	all := d.counter.all
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	all.ended[result.Status]++
+	c := d.counters
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended[result.Status]++
 	if result.Status == register.OK {
-		d.counter.last = time.Now()
+		c.last[d.site] = time.Now()
 	}
 	return result
 }

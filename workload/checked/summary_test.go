@@ -14,20 +14,31 @@ import (
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/listener/listenertest"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/workload"
 )
 
 func TestCountersTellWhoIsSilent(t *testing.T) {
 	counts := newCounters()
-	a, b := counts.add("a"), counts.add("b")
-	answer := func(c *counter, status register.Status) {
-		c.counted(doing(func(register.Operation) register.Result { return register.Result{Status: status} })).Do(t.Context(), register.Operation{})
+	status := register.OK
+	connect := func(context.Context, int) (workload.Doer, error) {
+		return doing(func(register.Operation) register.Result { return register.Result{Status: status} }), nil
 	}
-	answer(a, register.OK)
-	answer(b, register.Unavailable)
-	answer(b, register.Unknown)
-	b.last = a.last.Add(-7 * time.Second)
+	sites := counts.of([]workload.Site{{Name: "a", Connect: connect}, {Name: "b", Connect: connect}})
+	answer := func(site int, with register.Status) {
+		status = with
+		doer, err := sites[site].Connect(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doer.Do(t.Context(), register.Operation{})
+	}
+	answer(0, register.OK)
+	answer(1, register.Unavailable)
+	answer(1, register.Unknown)
+	last := counts.last["a"]
+	counts.last["b"] = last.Add(-7 * time.Second)
 	want := "3 operations, 1 unavailable, 1 unknown, no success at site b for 9 s"
-	if got := counts.line(a.last.Add(2*time.Second), 5*time.Second); got != want {
+	if got := counts.line(last.Add(2*time.Second), 5*time.Second); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/georegister/georegister/client"
 	"github.com/georegister/georegister/replica/history"
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/workload"
 )
 
@@ -50,44 +49,36 @@ func (v Verification) run(ctx context.Context, out io.Writer, summary *Summary) 
 	if err != nil {
 		return err
 	}
-	prefix := "verify/" + rand.Text() + "/"
-	counts := newCounters()
-	var sites []workload.Site
+	connected := &Clients{Prefix: "verify/" + rand.Text() + "/"}
+	defer func() { err = errors.Join(err, connected.Close()) }()
 	for _, endpoint := range v.Sites {
-		connected, failed := begin(ctx, endpoint)
-		if failed != nil {
-			return failed
+		if err := begin(ctx, connected, endpoint); err != nil {
+			return err
 		}
-		defer func() { err = errors.Join(err, connected.Close()) }()
-		counter := counts.add(endpoint.Site)
-		sites = append(sites, workload.Site{Name: endpoint.Site, Connect: func(context.Context, int) (workload.Doer, error) {
-			session, err := connected.NewSession()
-			return counter.counted(Prefixed(Doer(session), prefix)), err
-		}})
 	}
-	fmt.Fprintf(out, "verifying for %s: %d clients at each of %d sites, keys under %q\n", v.Duration, v.Clients, len(sites), prefix)
+	counts, sites := newCounters(), connected.Sites
+	fmt.Fprintf(out, "verifying for %s: %d clients at each of %d sites, keys under %q\n", v.Duration, v.Clients, len(sites),
+		connected.Prefix)
 	recorder := history.NewRecorder(nil)
-	report, err := v.load(ctx, out, counts, workload.Loop{
-		Spec: spec, Sites: sites, Clients: v.Clients, Seed: v.Seed,
+	stop := Every(v.Progress, func(elapsed time.Duration) {
+		fmt.Fprintf(out, "%4.0f s: %s\n", elapsed.Seconds(), counts.line(time.Now(), v.Progress))
+	})
+	report, err := workload.Loop{
+		Spec: spec, Sites: counts.of(sites), Clients: v.Clients, Seed: v.Seed,
 		Duration: v.Duration, Every: v.Every, Operations: MaxOperations, Recorder: recorder,
 		FenceEvery: FenceEvery(v.Protocol),
-	})
+	}.Run(ctx)
+	stop()
 	if err != nil {
 		return err
 	}
-	begun := counts.total()
+	begun := recorder.Len()
 	fmt.Fprintln(out, "the load is over: reading every key back at every site")
 	ending, cancel := Ending(ctx)
 	defer cancel()
 	read := ReadBack(ending, sites, recorder)
-	record := recorder.Record()
-	operations := record.Operations
-	if v.History != "" {
-		if err := history.WriteRecordFile(v.History, record); err != nil {
-			return err
-		}
-	}
-	verdict := Judge(ending, v.Protocol, record, report)
+	verdict := Conclude(ending, v.Protocol, recorder, report, v.History)
+	operations := recorder.Operations()
 	gaps := history.LongestGaps(operations)
 	for _, site := range slices.Sorted(maps.Keys(gaps)) {
 		fmt.Fprintf(out, "longest time without a success at site %s: %s, from %s on\n", site,
@@ -110,49 +101,8 @@ func (v Verification) whole(ctx context.Context, begun int) error {
 }
 
 // begin connects to a site, which must answer soon: who never answers can't be verified.
-func begin(ctx context.Context, endpoint client.Endpoint) (*client.Client, error) {
+func begin(ctx context.Context, connected *Clients, endpoint client.Endpoint) error {
 	ctx, cancel := context.WithTimeout(ctx, beginWithin)
 	defer cancel()
-	connected, err := client.Dial(ctx, client.Options{Endpoints: []client.Endpoint{endpoint}, InOrder: true})
-	if err != nil {
-		return nil, fmt.Errorf("connect to site %s at %s: %w", endpoint.Site, endpoint.Address, err)
-	}
-	return connected, nil
-}
-
-// load runs the workload and tells how it is doing.
-func (v Verification) load(ctx context.Context, out io.Writer, counts *counters, load workload.Loop) (*workload.Report, error) {
-	over := make(chan struct{})
-	reported := make(chan struct{})
-	go func() {
-		defer close(reported)
-		ticker := time.NewTicker(v.Progress)
-		defer ticker.Stop()
-		for start := time.Now(); ; {
-			select {
-			case now := <-ticker.C:
-				fmt.Fprintf(out, "%4.0f s: %s\n", now.Sub(start).Seconds(), counts.line(now, v.Progress))
-			case <-over:
-				return
-			}
-		}
-	}()
-	report, err := load.Run(ctx)
-	close(over)
-	<-reported
-	return report, err
-}
-
-// Prefixed is a doer that keeps a workload's keys apart from those of others. Its history has the short keys.
-func Prefixed(doer workload.Doer, prefix string) workload.Doer { return prefixed{doer, prefix} }
-
-type prefixed struct {
-	workload.Doer
-	prefix string
-}
-
-// Do implements workload.Doer.
-func (p prefixed) Do(ctx context.Context, op register.Operation) register.Result {
-	op.Key = p.prefix + op.Key
-	return p.Doer.Do(ctx, op)
+	return connected.Add(ctx, endpoint.Site, client.Options{Endpoints: []client.Endpoint{endpoint}, InOrder: true})
 }
