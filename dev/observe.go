@@ -148,7 +148,7 @@ func (o Observation) report() decide.Report {
 		return r
 	}
 	r.Disk, r.Waiting, r.Serves = s.Disk, s.Role == adminv1.Role_WAITING, o.State == Serving
-	r.Standing = membership.Standing{Digest: s.Digest, Settled: s.GetChange().GetSettled(), Fetched: s.GetChange().GetFetched()}
+	r.Answer = membership.MemberReport{Digest: s.Digest, Settled: s.GetChange().GetSettled(), Fetched: s.GetChange().GetFetched()}
 	if s.View != nil {
 		r.View = wire.FromProto(s.View)
 	}

@@ -116,7 +116,7 @@ func TestWhatAMemberTells(t *testing.T) {
 		Witnesses:  []*adminv1.Peer{{Member: 2, Reachable: true}, {Member: 4}},
 		Partitions: []*adminv1.Part{{Term: 7, Lost: true, Recovered: true, Restarted: true, CaughtUp: []uint32{3}, Copying: true, WholeTerm: 6, NotedTerm: 5, Length: 9}},
 	}}.report().Member)
-	if want := "{Member:5 Disk:d Digest:x Epoch:4 Hears:[1 2] Partitions:[{Term:7 Lost:true Recovered:true Restarted:true CaughtUp:[3] Copying:true WholeTerm:6 NotedTerm:5 Length:9}]}"; got != want {
+	if want := "{Member:5 Disk:d Digest:x Epoch:4 Settled:false Fetched:false Hears:[1 2] Partitions:[{Term:7 Lost:true Recovered:true Restarted:true CaughtUp:[3] Copying:true WholeTerm:6 NotedTerm:5 Length:9}]}"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

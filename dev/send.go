@@ -21,7 +21,7 @@ func (p *processes) sendView(ctx context.Context, v view.View, reports map[view.
 	}
 	for _, m := range p.all() {
 		r, known := reports[m.id]
-		if !known || r.Lost() || r.Disk == "" || r.Standing.Digest == v.Digest() || m.id > v.LastIssued() ||
+		if !known || r.Lost() || r.Disk == "" || r.Answer.Digest == v.Digest() || m.id > v.LastIssued() ||
 			!m.telling.CompareAndSwap(false, true) {
 			continue
 		}

@@ -20,14 +20,14 @@ type Situation struct {
 
 // Report is what is known of a member at a moment, or of a dedicated witness.
 type Report struct {
-	View     view.View // that it says it holds; epoch 0: none
-	Disk     string    // empty: it has not told
-	Waiting  bool      // for its first view
-	Standing membership.Standing
-	Running  bool   // its process runs
-	Serves   bool   // it votes, and reaches a quorum
-	Crashed  string // why its process, or its witness's, ended by itself; empty: neither did
-	Silent   bool   // nothing was heard of it for a while
+	View    view.View               // that it says it holds; epoch 0: none
+	Disk    string                  // empty: it has not told
+	Waiting bool                    // for its first view
+	Answer  membership.MemberReport // of the view that it holds, and of its part in a change
+	Running bool                    // its process runs
+	Serves  bool                    // it votes, and reaches a quorum
+	Crashed string                  // why its process, or its witness's, ended by itself; empty: neither did
+	Silent  bool                    // nothing was heard of it for a while
 	// Member is what it says of its partitions and of whom it hears; nil: it does not answer, or has just started.
 	Member *membership.MemberReport
 	// Witness is what the witness beside it says, or the dedicated one; nil: there is none, or it does not answer.
@@ -61,7 +61,7 @@ func (s Situation) Next() (Step, error) {
 		waits = s.waits(d)
 		if d.Err != nil || d.Changed() {
 			step := Step{View: d.Next, Abandoned: why, Waits: waits}
-			for _, line := range d.Changes {
+			for _, line := range d.Lines() {
 				step.Because = append(step.Because, s.names(line))
 			}
 			return step, d.Err
@@ -104,7 +104,7 @@ func (s Situation) connected() bool {
 // for newcomers; nobody is hopeless, since whoever is lost can be started again.
 func (s Situation) snapshot() membership.Snapshot {
 	now := membership.Snapshot{
-		View: s.View, Fragments: s.Fragments, Abandon: s.givenUp() != "", Standings: map[view.MemberID]membership.Standing{},
+		View: s.View, Fragments: s.Fragments, Abandon: s.givenUp() != "",
 	}
 	if s.begins() {
 		now.Leave = s.Change.Leave
@@ -116,9 +116,6 @@ func (s Situation) snapshot() membership.Snapshot {
 			now.Join = append(now.Join, newcomer)
 		}
 	}
-	for id, report := range s.Reports { // order is irrelevant: a map from a map
-		now.Standings[id] = report.Standing
-	}
 	for _, m := range s.View.Members {
 		if s.Reports[m.ID].Lost() && !m.Joining {
 			now.Absent = append(now.Absent, m.ID)
@@ -126,6 +123,11 @@ func (s Situation) snapshot() membership.Snapshot {
 	}
 	if s.Partitioned() {
 		s.addPartitions(&now)
+		return now
+	}
+	for id, report := range s.Reports { // order is irrelevant: each is found by its member
+		report.Answer.Member = id
+		now.Members = append(now.Members, report.Answer)
 	}
 	return now
 }
@@ -227,7 +229,7 @@ func (s Situation) behind() string {
 
 // holds reports whether a member says that it holds the recorded view.
 func (s Situation) holds(id view.MemberID) bool {
-	return s.Reports[id].Standing.Digest == s.View.Digest()
+	return s.Reports[id].Answer.Digest == s.View.Digest()
 }
 
 // Committed reports whether a quorum of the recorded view holds it.

@@ -56,7 +56,7 @@ func (s *scene) hold(done bool, ids ...view.MemberID) {
 	for _, id := range ids {
 		r := s.reports[id]
 		r.View, r.Waiting, r.Serves = s.record.View, false, true
-		r.Standing = membership.Standing{Digest: s.record.View.Digest(), Settled: done, Fetched: done}
+		r.Answer = membership.MemberReport{Digest: s.record.View.Digest(), Settled: done, Fetched: done}
 		s.reports[id] = r
 	}
 }

@@ -136,7 +136,7 @@ func TestADedicatedWitnessThatIsOvertaken(t *testing.T) {
 	s.record.IssueWitness("b")
 	s.record.View.Issued = 9
 	for id, r := range s.reports { // order is irrelevant: each alone
-		r.Standing.Digest = s.record.View.Digest()
+		r.Answer.Digest = s.record.View.Digest()
 		s.reports[id] = r
 	}
 	if missing, over := s.now().Staff(); !slices.Equal(missing, []string{"b"}) || !slices.Equal(over, []view.MemberID{8}) {

@@ -40,7 +40,7 @@ func (s Situation) Splitting(child int, served func(int) bool) (text string, don
 	return fmt.Sprintf("partition %d: %s serves it", child, master), true
 }
 
-// hinders is what a partition waits for before it is split, as membership.Partitions sees it.
+// hinders is what a partition waits for before it is split, as the package membership sees it.
 func (s Situation) hinders(i int, served bool) string {
 	p, master := s.View.Partitions[i], s.Label(s.View.Partitions[i].Master)
 	placement := s.placement(s.View.After())

@@ -52,40 +52,27 @@ func Change(v view.View, newcomers []Founder, leaving []view.MemberID) (view.Vie
 // what ended before it to be where it is needed (view.View.Covered, of members that hold it). Where there are
 // partitions, those who leave must have no part in any (Parts), and the witnesses beside them leave with them.
 func Finish(joint view.View) (view.View, error) {
-	if !joint.Joint() {
-		return view.View{}, fmt.Errorf("finish the change of epoch %d: members don't change in it", joint.Epoch)
-	}
 	next := joint.After()
-	next.Issued = joint.LastIssued()
-	next.Epoch++
-	next.Since = next.Epoch
-	next, err := depart(joint, next)
-	if err != nil {
-		return view.View{}, fmt.Errorf("finish the change of epoch %d: %w", joint.Epoch, err)
-	}
-	return next, nil
+	next.Since = joint.Epoch + 1
+	return end(joint, next, "finish")
 }
 
 // Abandon makes the plain view that has the members before the change of a joint one again. It may be made at any time:
 // quorums of the joint view are quorums of the one before it; but where there are partitions, only while the newcomers
 // have no part in any (Parts): they are to be drained first. The witnesses beside them leave with them.
-func Abandon(joint view.View) (view.View, error) {
-	if !joint.Joint() {
-		return view.View{}, fmt.Errorf("abandon the change of epoch %d: members don't change in it", joint.Epoch)
+func Abandon(joint view.View) (view.View, error) { return end(joint, joint.Before(), "abandon") }
+
+// end makes the plain view that follows a joint one, with the members of next, and without the witnesses beside those
+// that are not in it. It is an error if a partition would miss one of them.
+func end(joint, next view.View, how string) (view.View, error) {
+	fail := func(format string, args ...any) (view.View, error) {
+		return view.View{}, fmt.Errorf("%s the change of epoch %d: %w", how, joint.Epoch, fmt.Errorf(format, args...))
 	}
-	next := joint.Before()
+	if !joint.Joint() {
+		return fail("members don't change in it")
+	}
 	next.Issued = joint.LastIssued()
 	next.Epoch++
-	next, err := depart(joint, next)
-	if err != nil {
-		return view.View{}, fmt.Errorf("abandon the change of epoch %d: %w", joint.Epoch, err)
-	}
-	return next, nil
-}
-
-// depart is a view without the witnesses beside members that were in the joint view and are not in the next one. It is
-// an error if a partition would miss one of them.
-func depart(joint, next view.View) (view.View, error) {
 	next.Witnesses = slices.DeleteFunc(slices.Clone(joint.Witnesses), func(w view.Witness) bool {
 		return w.Beside != 0 && next.Index(w.Beside) < 0
 	})
@@ -94,10 +81,14 @@ func depart(joint, next view.View) (view.View, error) {
 			continue
 		}
 		if parts := Parts(joint, m.ID); len(parts) > 0 {
-			return view.View{}, fmt.Errorf("member %d would not be in the view, and partition %d needs it or the witness beside it; drain it first", m.ID, parts[0])
+			return fail("member %d would not be in the view, and partition %d needs it or the witness beside it; drain it first",
+				m.ID, parts[0])
 		}
 	}
-	return next, next.Validate()
+	if err := next.Validate(); err != nil {
+		return fail("%w", err)
+	}
+	return next, nil
 }
 
 // Parts lists the partitions that need a member, or a witness beside it: it has a role there, or the master has to

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -108,63 +109,66 @@ func TestFinishable(t *testing.T) {
 	grow := change(t, found(t, 3), 2)         // 4, 5 join
 	shrink := change(t, found(t, 5), 0, 4, 5) // 1, 2, 3 stay
 	swap := change(t, found(t, 3), 1, 3)      // 4 for 3
-	done := Standing{Settled: true, Fetched: true}
-	settled, started := Standing{Settled: true}, Standing{}
+	done := MemberReport{Settled: true, Fetched: true}
+	settled, started := MemberReport{Settled: true}, MemberReport{}
 	for name, c := range map[string]struct {
-		joint     view.View
-		standings map[view.MemberID]Standing // with the joint view's digest, unless they have one
-		safe      bool
-		rest      []view.MemberID
+		joint view.View
+		told  map[view.MemberID]MemberReport // with the joint view's digest, unless they have one
+		safe  bool
+		rest  []view.MemberID
 	}{
 		"nobody told":          {grow, nil, false, []view.MemberID{1, 2, 3, 4, 5}},
-		"nobody fetched":       {grow, map[view.MemberID]Standing{1: settled, 2: settled, 3: settled, 4: settled, 5: settled}, false, []view.MemberID{4, 5}},
-		"one fetched":          {grow, map[view.MemberID]Standing{1: settled, 2: settled, 3: settled, 4: done, 5: started}, true, []view.MemberID{5}},
-		"one, and one unheard": {grow, map[view.MemberID]Standing{1: settled, 2: settled, 4: done}, false, []view.MemberID{3, 5}},
-		"both fetched":         {grow, map[view.MemberID]Standing{1: started, 4: done, 5: done, 2: settled}, false, []view.MemberID{1, 3}},
-		"one has not settled":  {grow, map[view.MemberID]Standing{1: settled, 2: settled, 3: started, 4: done, 5: done}, true, []view.MemberID{3}},
-		"in the former view":   {grow, map[view.MemberID]Standing{1: {Digest: "old", Settled: true}, 2: {Digest: "old"}, 4: done, 5: done, 3: done}, false, []view.MemberID{1, 2}},
-		"no majority before":   {grow, map[view.MemberID]Standing{1: settled, 4: done, 5: done}, false, []view.MemberID{2, 3}},
-		"shrunk at once":       {shrink, map[view.MemberID]Standing{1: settled, 2: settled, 3: settled}, false, []view.MemberID{1, 2, 3}},
-		"shrunk, one fetched":  {shrink, map[view.MemberID]Standing{1: done, 2: settled, 3: settled}, false, []view.MemberID{2, 3}},
-		"shrunk, two fetched":  {shrink, map[view.MemberID]Standing{1: done, 2: done, 3: settled}, true, []view.MemberID{3}},
-		"swapped":              {swap, map[view.MemberID]Standing{1: settled, 2: settled, 4: done}, true, nil},
-		"swapped, not settled": {swap, map[view.MemberID]Standing{1: settled, 2: started, 4: done}, false, []view.MemberID{2}},
-		"fetched, not settled": {swap, map[view.MemberID]Standing{1: settled, 2: settled, 4: {Fetched: true}}, false, []view.MemberID{4}},
-		"who stays fetched":    {swap, map[view.MemberID]Standing{1: done, 2: done, 4: started}, false, []view.MemberID{4}},
-		"a plain view":         {found(t, 3), map[view.MemberID]Standing{1: done, 2: done, 3: done}, false, nil},
+		"nobody fetched":       {grow, map[view.MemberID]MemberReport{1: settled, 2: settled, 3: settled, 4: settled, 5: settled}, false, []view.MemberID{4, 5}},
+		"one fetched":          {grow, map[view.MemberID]MemberReport{1: settled, 2: settled, 3: settled, 4: done, 5: started}, true, []view.MemberID{5}},
+		"one, and one unheard": {grow, map[view.MemberID]MemberReport{1: settled, 2: settled, 4: done}, false, []view.MemberID{3, 5}},
+		"both fetched":         {grow, map[view.MemberID]MemberReport{1: started, 4: done, 5: done, 2: settled}, false, []view.MemberID{1, 3}},
+		"one has not settled":  {grow, map[view.MemberID]MemberReport{1: settled, 2: settled, 3: started, 4: done, 5: done}, true, []view.MemberID{3}},
+		"in the former view":   {grow, map[view.MemberID]MemberReport{1: {Digest: "old", Settled: true}, 2: {Digest: "old"}, 4: done, 5: done, 3: done}, false, []view.MemberID{1, 2}},
+		"no majority before":   {grow, map[view.MemberID]MemberReport{1: settled, 4: done, 5: done}, false, []view.MemberID{2, 3}},
+		"shrunk at once":       {shrink, map[view.MemberID]MemberReport{1: settled, 2: settled, 3: settled}, false, []view.MemberID{1, 2, 3}},
+		"shrunk, one fetched":  {shrink, map[view.MemberID]MemberReport{1: done, 2: settled, 3: settled}, false, []view.MemberID{2, 3}},
+		"shrunk, two fetched":  {shrink, map[view.MemberID]MemberReport{1: done, 2: done, 3: settled}, true, []view.MemberID{3}},
+		"swapped":              {swap, map[view.MemberID]MemberReport{1: settled, 2: settled, 4: done}, true, nil},
+		"swapped, not settled": {swap, map[view.MemberID]MemberReport{1: settled, 2: started, 4: done}, false, []view.MemberID{2}},
+		"fetched, not settled": {swap, map[view.MemberID]MemberReport{1: settled, 2: settled, 4: {Fetched: true}}, false, []view.MemberID{4}},
+		"who stays fetched":    {swap, map[view.MemberID]MemberReport{1: done, 2: done, 4: started}, false, []view.MemberID{4}},
+		"a plain view":         {found(t, 3), map[view.MemberID]MemberReport{1: done, 2: done, 3: done}, false, nil},
 	} {
-		standings := map[view.MemberID]Standing{}
-		for id, s := range c.standings { // order is irrelevant: a map from a map
-			if s.Digest == "" {
-				s.Digest = c.joint.Digest()
-			}
-			standings[id] = s
-		}
-		safe, rest := Finishable(c.joint, view.Fragments{}, standings)
+		safe, rest := saying(c.joint, view.Fragments{}, c.told).finishable()
 		if safe != c.safe || !slices.Equal(rest, c.rest) {
 			t.Errorf("%s: safe %v, rest %v; want %v, %v", name, safe, rest, c.safe, c.rest)
 		}
 	}
 }
 
+// saying is a snapshot in which members say that, with the view's digest unless they have one.
+func saying(v view.View, fragments view.Fragments, told map[view.MemberID]MemberReport) *Snapshot {
+	s := &Snapshot{View: v, Fragments: fragments}
+	for id, r := range told { // order is irrelevant: each is found by its member
+		r.Member, r.Digest = id, cmp.Or(r.Digest, v.Digest())
+		s.Members = append(s.Members, r)
+	}
+	return s
+}
+
 // Of seven members of which one may be lost, with five fragments to a value, all leave but two: each needs a
 // successor that has fetched, though a majority holds the state before that.
 func TestFragmentsKeepAChangeFromEnding(t *testing.T) {
 	joint := change(t, found(t, 7), 5, 1, 2, 3, 4, 5)
-	done := Standing{Digest: joint.Digest(), Settled: true, Fetched: true}
-	standings := map[view.MemberID]Standing{6: done, 7: done, 8: done, 9: done, 10: done, 11: done}
+	done := MemberReport{Digest: joint.Digest(), Settled: true, Fetched: true}
+	standings := map[view.MemberID]MemberReport{6: done, 7: done, 8: done, 9: done, 10: done, 11: done}
 	for _, id := range []view.MemberID{1, 2, 3, 4} {
-		standings[id] = Standing{Digest: joint.Digest()}
+		standings[id] = MemberReport{Digest: joint.Digest()}
 	}
 	fragments := view.Fragments{Data: 5, Faults: 1}
-	if safe, rest := Finishable(joint, fragments, standings); safe || !slices.Equal(rest, []view.MemberID{12}) {
+	if safe, rest := saying(joint, fragments, standings).finishable(); safe || !slices.Equal(rest, []view.MemberID{12}) {
 		t.Errorf("safe %v, rest %v, and one who leaves has no successor", safe, rest)
 	}
-	if safe, _ := Finishable(joint, view.Fragments{}, standings); !safe {
+	if safe, _ := saying(joint, view.Fragments{}, standings).finishable(); !safe {
 		t.Error("whole values are held by a majority, and the change may not be finished")
 	}
 	standings[12] = done
-	if safe, rest := Finishable(joint, fragments, standings); !safe || len(rest) > 0 {
+	if safe, rest := saying(joint, fragments, standings).finishable(); !safe || len(rest) > 0 {
 		t.Errorf("safe %v, rest %v, and everybody is done", safe, rest)
 	}
 }

@@ -1,20 +1,51 @@
 package membership
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Kind says what the next view of a decision does with a change of members.
+// Kind says what the next view of a decision changes.
 type Kind int
 
 const (
 	Unchanged Kind = iota // nothing, or there is no next view
-	Begun                 // it is the joint view of the change that was wanted
-	Finished              // it is the plain view after the change
-	Abandoned             // it is the plain view of the members before the change
+
+	// Of the members.
+	Begun     // it is the joint view of the change that was wanted
+	Finished  // it is the plain view after the change
+	Abandoned // it is the plain view of the members before the change
+
+	// Of who is in the view beside members, and which view of an epoch is the cluster's.
+	WitnessesChanged
+	ViewSuperseded
+
+	// Of a partition.
+	MasterReplaced   // another member is its master, since the former one can't be
+	MasterHandedOver // another member is its master, since that is wanted
+	MasterRecovered  // the recovery from former terms is over
+	BackupReplaced   // of its backups one is gone that is not heard
+	WitnessReplaced  // of its witnesses one is gone that is not heard
+	PartitionSplit   // half of its keys go to a partition of their own
+	PartitionMoved   // others keep it, for any other reason
 )
+
+// Move is one thing that the next view changes.
+type Move struct {
+	Kind      Kind
+	Partition int    // that it is about; -1: none
+	Why       string // for people
+}
+
+// String says it to people.
+func (m Move) String() string {
+	if m.Partition < 0 {
+		return m.Why
+	}
+	return fmt.Sprintf("partition %d: %s", m.Partition, m.Why)
+}
 
 // Cause says why a change is abandoned, or is to be.
 type Cause int
@@ -43,8 +74,8 @@ const (
 // members begins, is finished or is abandoned. One step at a time, and none before the recorded view took hold, but for
 // the end of a change that is abandoned. The caller records the next view, and tells it to members only then.
 //
-// Where there are partitions, it also decides who keeps them (Members, Partitions); a change begins when nothing is to
-// be done there. What Members waits for keeps Partitions from nothing.
+// Where there are partitions, it also decides who keeps them (decideMembers, decidePartitions); a change begins when
+// nothing is to be done there. What the first waits for keeps the second from nothing.
 func Decide(s Snapshot) Decision {
 	if len(s.View.Partitions) == 0 {
 		if s.View.Joint() {
@@ -52,11 +83,11 @@ func Decide(s Snapshot) Decision {
 		}
 		return s.begin(Decision{})
 	}
-	d := Members(s)
+	d := decideMembers(s)
 	if d.Changed() {
 		return d
 	}
-	parts := Partitions(s)
+	parts := decidePartitions(s)
 	for _, why := range parts.Waits {
 		if !slices.Contains(d.Waits, why) {
 			d.Waits = append(d.Waits, why)
@@ -95,7 +126,7 @@ func (s *Snapshot) begin(d Decision) Decision {
 
 // conclude ends the change of a joint view of a protocol without partitions, if it can or has to.
 func (s *Snapshot) conclude() (d Decision) {
-	safe, rest := Finishable(s.View, s.Fragments, s.Standings)
+	safe, rest := s.finishable()
 	d.Rest = rest
 	for _, id := range rest {
 		if !slices.Contains(s.Hopeless, id) && !(safe && slices.Contains(s.Absent, id)) {
@@ -109,14 +140,14 @@ func (s *Snapshot) conclude() (d Decision) {
 	}
 	switch {
 	case d.Cause == Asked:
-		d.end(s, Abandon, Abandoned)
+		d.end(s, Abandoned)
 	case safe && len(d.For) == 0:
 		d.Cause = NoCause
-		d.end(s, Finish, Finished)
-	case d.Cause != NoCause && !s.View.Before().Quorum(s.answers):
+		d.end(s, Finished)
+	case d.Cause != NoCause && !s.View.Before().Quorum(func(id view.MemberID) bool { return s.report(id) != nil }):
 		d.Wait = ForAnswers // to abandon it can't fail those before the change, but helps only if they are there
 	case d.Cause != NoCause:
-		d.end(s, Abandon, Abandoned)
+		d.end(s, Abandoned)
 	case !held:
 		d.Wait = ForView
 	default:
@@ -126,10 +157,23 @@ func (s *Snapshot) conclude() (d Decision) {
 }
 
 // end makes the plain view with which a change ends.
-func (d *Decision) end(s *Snapshot, by func(view.View) (view.View, error), kind Kind) {
+func (d *Decision) end(s *Snapshot, kind Kind) {
+	by := Finish
+	if kind == Abandoned {
+		by = Abandon
+	}
 	if d.Next, d.Err = by(s.View); d.Err == nil {
 		d.Kind = kind
 	}
+}
+
+// endDrained is end where there are partitions: what keeps the change from its end is waited for.
+func (d *Decision) endDrained(s *Snapshot, kind Kind, how string) {
+	if d.end(s, kind); d.Err != nil {
+		d.Waits, d.Err = append(d.Waits, d.Err.Error()), nil
+		return
+	}
+	d.change(kind, "the change of members is %s", how)
 }
 
 // Pointless says why the members after the change of a joint view are not worth waiting for, or NoCause. It matters
@@ -151,15 +195,6 @@ func (s *Snapshot) Pointless(safe bool) Cause {
 
 // holds reports whether a member says that it holds the recorded view.
 func (s *Snapshot) holds(id view.MemberID) bool {
-	if len(s.View.Partitions) == 0 {
-		return s.Standings[id].Digest == s.digest()
-	}
 	r := s.report(id)
 	return r != nil && r.Digest == s.digest()
-}
-
-// answers reports whether a member of a view without partitions said anything.
-func (s *Snapshot) answers(id view.MemberID) bool {
-	_, told := s.Standings[id]
-	return told
 }

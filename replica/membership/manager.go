@@ -6,7 +6,7 @@
 // change; in it the members that stay settle what they had voted on, and those that join fetch the state. Then the view
 // after it is made (Finish), or the one before it again (Abandon). docs/protocols.md says why this is safe.
 //
-// If the protocol has masters, it also decides who is master, backup and witness of each partition (Place, Partitions),
+// If the protocol has masters, it also decides who is master, backup and witness of each partition (Place, Decide),
 // and which witnesses begin and end (Lives).
 package membership
 
@@ -75,7 +75,7 @@ type Report struct {
 // reported.
 //
 // Two views of one epoch are an error: somebody gave out a view that was not the record. Where there are partitions, of
-// which each master asks who holds its view, the one that a quorum of its members holds is the cluster's; Partitions
+// which each master asks who holds its view, the one that a quorum of its members holds is the cluster's; Decide
 // leads the others to the next one.
 func Rebuild(reports []Report) (v view.View, known bool, err error) {
 	for _, r := range reports {

@@ -7,30 +7,30 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Members decides on the view that follows the recorded one as far as it is about who is in it, where there are
+// decideMembers decides on the view that follows the recorded one as far as it is about who is in it, where there are
 // partitions: witnesses of newcomers come, lost ones go that are replaced and that nobody needs, and the change of a
-// joint view is finished, or abandoned if the snapshot asks for that. One step at a time; if there is none, Partitions
-// has its turn, which moves the parts of those who leave to others. So a change of members, also one that replaces a
+// joint view is finished, or abandoned if the snapshot asks for that. One step at a time; if there is none,
+// decidePartitions has its turn, which moves the parts of those who leave to others. So a change of members, also one that replaces a
 // member that is lost with its disk or its machine, is:
 //
 //  1. Newcomers and their witnesses start on empty disks, under new IDs (PairedIDs, WitnessOf), and name them.
 //  2. Once the recorded view took hold (Committed), Change makes the joint one of it.
-//  3. As long as that is joint, and after, in each round: record and tell d.Next of Members(s) if d.Changed(), else
-//     that of Partitions(s), with the newcomers' witnesses in s.Named and s.Placement as it is to be after the change.
+//  3. As long as that is joint, and after, in each round: record d.Next of Decide(s), and send it to the members, with
+//     the newcomers' witnesses in s.Named and s.Placement as it is to be after the change.
 //  4. When the view is plain, those who left may be stopped.
 //
 // Who leaves is drained: its roles go to others, by learners that fetch the state from the master. No state moves by
-// quorums, so Finishable and what members say of having settled and fetched count for nothing here. While too few are
-// there to take the parts of those who leave, the joint view stays, and Partitions says what it waits for.
+// quorums, so what members say of having settled and fetched count for nothing here. While too few are
+// there to take the parts of those who leave, the joint view stays, and decidePartitions says what it waits for.
 //
 // Abandoned, it is the newcomers that are drained. A change whose newcomers have not come up has no other end, nor
 // has one that lost a majority of the members after it.
-func Members(s Snapshot) (d Decision) {
+func decideMembers(s Snapshot) (d Decision) {
 	if d, unsettled := s.unsettled(); unsettled {
 		return s.giveBack(d)
 	}
 	if s.torn() != 0 {
-		return d // Partitions sees to that
+		return d // decidePartitions sees to that
 	}
 	come, gone := s.coming(), s.going()
 	if len(come)+len(gone) > 0 {
@@ -41,10 +41,10 @@ func Members(s Snapshot) (d Decision) {
 		}
 		d.Next = next
 		for _, w := range come {
-			d.Changes = append(d.Changes, fmt.Sprintf("witness %d comes", w.ID))
+			d.change(WitnessesChanged, "witness %d comes", w.ID)
 		}
 		for _, id := range gone {
-			d.Changes = append(d.Changes, fmt.Sprintf("witness %d goes", id))
+			d.change(WitnessesChanged, "witness %d goes", id)
 		}
 		return d
 	}
@@ -54,17 +54,11 @@ func Members(s Snapshot) (d Decision) {
 	if d.Waits = s.stays(); len(d.Waits) > 0 {
 		return d
 	}
-	end, kind, what := Finish, Finished, "finished"
 	if s.Abandon {
-		end, kind, what = Abandon, Abandoned, "abandoned"
+		d.endDrained(&s, Abandoned, "abandoned")
+	} else {
+		d.endDrained(&s, Finished, "finished")
 	}
-	next, err := end(s.View)
-	if err != nil { // not reached: a last line of defence before what can't be taken back
-		d.Waits = append(d.Waits, err.Error())
-		return d
-	}
-	d.Next, d.Kind = next, kind
-	d.Changes = append(d.Changes, fmt.Sprintf("the change of members is %s", what))
 	return d
 }
 
@@ -72,19 +66,14 @@ func Members(s Snapshot) (d Decision) {
 // the change does hold it: they can go on, and the members after it may be lost for good. Otherwise it waits as it
 // was said.
 func (s *Snapshot) giveBack(waiting Decision) Decision {
-	holds := func(id view.MemberID) bool {
-		r := s.report(id)
-		return r != nil && !s.lost(id) && r.Digest == s.digest()
-	}
-	if !s.Abandon || !s.View.Joint() || waiting.Rebuild || !s.View.Before().Quorum(holds) {
+	if !s.Abandon || !s.View.Joint() || waiting.Rebuild || !s.View.Before().Quorum(s.intact) {
 		return waiting
 	}
-	next, err := Abandon(s.View)
-	if err != nil { // newcomers have parts, and are to be drained first
-		waiting.Waits = append(waiting.Waits, err.Error())
-		return waiting
+	d := Decision{}
+	if d.endDrained(s, Abandoned, "abandoned"); !d.Changed() { // newcomers have parts, and are to be drained first
+		d.Waits = append(waiting.Waits, d.Waits...)
 	}
-	return Decision{Next: next, Kind: Abandoned, Changes: []string{"the change of members is abandoned"}}
+	return d
 }
 
 // coming are the witnesses that can be entered: on disks that they have named, beside members that stay.

@@ -17,11 +17,7 @@ func WitnessOf(member view.MemberID) view.MemberID { return member + 1 }
 // PairedIDs are the IDs of the next count members where there are witnesses: odd ones above the last that was
 // ever given to a member or a witness (view.View.LastIssued). The founders' are those after 0: 1, 3, 5, ...
 func PairedIDs(last view.MemberID, count int) []view.MemberID {
-	var ids []view.MemberID
-	for next := last + 1 + last%2; len(ids) < count; next += 2 {
-		ids = append(ids, next)
-	}
-	return ids
+	return everySecond(last+1+last%2, count)
 }
 
 // DedicatedIDs are the IDs of the next count witnesses that have pods of their own: even ones above the last that was
@@ -29,9 +25,12 @@ func PairedIDs(last view.MemberID, count int) []view.MemberID {
 // IDs on in growing order alone: whoever waits under one that is below another that was taken on has to come under a
 // later one.
 func DedicatedIDs(last view.MemberID, count int) []view.MemberID {
-	var ids []view.MemberID
-	for next := last + 2 - last%2; len(ids) < count; next += 2 {
-		ids = append(ids, next)
+	return everySecond(last+2-last%2, count)
+}
+
+func everySecond(first view.MemberID, count int) (ids []view.MemberID) {
+	for i := range count {
+		ids = append(ids, first+2*view.MemberID(i))
 	}
 	return ids
 }

@@ -42,6 +42,9 @@ type MemberReport struct {
 	Disk   string // as it names it; empty: not told
 	Digest string // of the view that it holds
 	Epoch  uint64 // of that view; 0: not told
+	// In a joint view without partitions: whether it has settled what it voted on before, and fetched the state that it
+	// has to (view.View.Transfers).
+	Settled, Fetched bool
 	// Hears are the members and witnesses that it had something from a short while ago. It hears itself.
 	Hears []view.MemberID
 	// Partitions are its parts, by partition; fewer if it is not that far.
@@ -88,10 +91,10 @@ type Snapshot struct {
 	// Abandon asks for the members before the change of a joint view again, though it could be finished. Where there are
 	// partitions, newcomers are drained then, and those who leave are not.
 	Abandon bool
+	Members []MemberReport
 
-	// Of views without partitions: what members said of themselves a short while ago, and how large values are stored.
-	Standings map[view.MemberID]Standing
-	Fragments view.Fragments
+	// Of views without partitions.
+	Fragments view.Fragments // how large values are stored
 	// Unwanted says that nobody asks for the members after the change any more: it is abandoned, unless it can be finished
 	// at once.
 	Unwanted bool
@@ -101,7 +104,6 @@ type Snapshot struct {
 
 	// Of views with partitions.
 	Placement Placement
-	Members   []MemberReport
 	Witnesses []WitnessReport
 	// Drained are members that are about to be stopped: what they are master of is handed over, and they get nothing
 	// new. Members that leave a joint view are drained, without being named here.
@@ -262,13 +264,13 @@ func (s *Snapshot) misses(id view.MemberID, partition int, f view.Former) bool {
 	return !f.Has(id) && f.Term >= s.part(id, partition).WholeTerm && !s.neverServed(partition, f)
 }
 
-// committed reports whether the recorded view took hold. That a lost disk holds it is nothing to rebuild the record
-// from.
+// intact reports whether a member holds the recorded view on the disk that the view names. That a lost disk holds it is
+// nothing to rebuild the record from.
+func (s *Snapshot) intact(id view.MemberID) bool { return s.holds(id) && !s.lost(id) }
+
+// committed reports whether the recorded view is committed.
 func (s *Snapshot) committed() bool {
-	return s.View.Quorum(func(id view.MemberID) bool {
-		r := s.report(id)
-		return r != nil && r.Digest == s.digest() && !s.lost(id)
-	})
+	return s.View.Quorum(s.intact)
 }
 
 // digest is the recorded view's, which is worked out once for a decision.
@@ -312,12 +314,7 @@ func (p *Placement) home(v *view.View, partition int) string {
 	if partition < len(p.Homes) && p.Homes[partition] != "" {
 		return p.Homes[partition]
 	}
-	var sites []string
-	for _, m := range v.After().Members {
-		if !slices.Contains(sites, m.Site) {
-			sites = append(sites, m.Site)
-		}
-	}
+	sites := sitesOf(v.After().Members)
 	return sites[partition%len(sites)]
 }
 

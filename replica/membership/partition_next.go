@@ -9,14 +9,13 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Decision is what is to be done about a view. People are told of it by the caller, in words of its own; but what
-// partitions change and wait for is worded here.
+// Decision is what is to be done about a view.
 type Decision struct {
 	// Next is the view to record, then to tell; its epoch is 0 if there is nothing to change.
 	Next    view.View
 	Kind    Kind     // what it does with a change of members
 	Cause   Cause    // why that is abandoned, or is to be
-	Changes []string // why, for people: a line for each partition that changes
+	Changes []Move   // what it changes where there are partitions
 	Waits   []string // what can't be done yet with partitions, and what it waits for
 	Wait    Wait     // what a change of members waits for
 	// For are the members that it waits for: newcomers without disks, or those not done with their part. Rest are all that
@@ -31,27 +30,39 @@ type Decision struct {
 // Changed reports whether there is a view to record.
 func (d *Decision) Changed() bool { return d.Next.Epoch > 0 }
 
-// Partitions decides on the view that follows the recorded one: another master for one that a quorum of members does
+// Lines are the changes, for people, a line each.
+func (d *Decision) Lines() (lines []string) {
+	for _, change := range d.Changes {
+		lines = append(lines, change.String())
+	}
+	return lines
+}
+
+// change notes what the next view changes that is of no partition.
+func (d *Decision) change(kind Kind, format string, args ...any) {
+	d.Changes = append(d.Changes, Move{kind, -1, fmt.Sprintf(format, args...)})
+}
+
+// decidePartitions decides on the view that follows the recorded one: another master for one that a quorum of members does
 // not hear, the end of a recovery, replacements of lost backups and witnesses, hand-overs. Each partition takes one
 // step at most, with a term of its own unless only its recovery ended. The snapshot may be old or wrong in what it says
 // of who is alive: terms fence those that live on.
-func Partitions(s Snapshot) (d Decision) {
+func decidePartitions(s Snapshot) (d Decision) {
 	if len(s.View.Partitions) == 0 {
 		return d
 	}
 	if d, unsettled := s.unsettled(); unsettled {
 		return d
 	}
-	if id := s.torn(); id != 0 {
-		d.Next = s.View
-		d.Next.Epoch++
-		d.Next.Issued = s.View.LastIssued()
-		d.Changes = append(d.Changes, fmt.Sprintf("member %d holds another view of epoch %d, from before the record was lost; the next one is for all", id, s.View.Epoch))
-		return d
-	}
 	next := s.View
 	next.Epoch++
 	next.Issued = s.View.LastIssued()
+	if id := s.torn(); id != 0 {
+		d.change(ViewSuperseded, "member %d holds another view of epoch %d, from before the record was lost; the next one is for all",
+			id, s.View.Epoch)
+		d.Next = next
+		return d
+	}
 	next.Partitions = slices.Clone(s.View.Partitions)
 	for i := range s.View.Partitions {
 		m := mover{s: &s, i: i, p: s.View.Partitions[i], epoch: next.Epoch}
@@ -62,7 +73,7 @@ func Partitions(s Snapshot) (d Decision) {
 				next.Founded = s.View.FoundedPartitions()
 				next.Partitions = append(next.Partitions, *m.child)
 			}
-			d.Changes = append(d.Changes, fmt.Sprintf("partition %d: %s", i, m.why))
+			d.Changes = append(d.Changes, Move{m.kind(), i, m.why})
 		} else if m.why != "" {
 			d.Waits = append(d.Waits, fmt.Sprintf("partition %d: %s", i, m.why))
 		}
@@ -89,6 +100,29 @@ type mover struct {
 	child *view.Partition // that it is split into beside
 	moved bool
 	why   string
+	given bool // a master that could go on is replaced
+}
+
+// kind is the kind of the step that was decided on.
+func (m *mover) kind() Kind {
+	replaced := func(before, after []view.MemberID) bool {
+		return slices.ContainsFunc(before, func(id view.MemberID) bool { return !slices.Contains(after, id) && m.s.Suspected(id) })
+	}
+	switch {
+	case m.child != nil:
+		return PartitionSplit
+	case m.given:
+		return MasterHandedOver
+	case m.next.Master != m.p.Master:
+		return MasterReplaced
+	case m.next.Term == m.p.Term:
+		return MasterRecovered
+	case replaced(m.p.Backups, m.next.Backups):
+		return BackupReplaced
+	case replaced(m.p.Witnesses, m.next.Witnesses):
+		return WitnessReplaced
+	}
+	return PartitionMoved
 }
 
 // gone reports whether somebody is to be replaced.
@@ -150,7 +184,9 @@ func (m *mover) failOver() {
 // a backup, and of several the one with the longest log. Zero: none, for what hinders the backups.
 func (m *mover) heir() (best view.MemberID, hindrance string) {
 	var hindrances []string
-	worth := func(id view.MemberID) int { return 1 - 2*leaving(m.s, id) + index(slices.Contains(m.p.Backups, id)) }
+	worth := func(id view.MemberID) int {
+		return 1 - 2*index(m.s.drained(id)) + index(slices.Contains(m.p.Backups, id))
+	}
 	for _, member := range m.view.Members {
 		id := member.ID
 		if id == m.p.Master {
@@ -225,7 +261,7 @@ func (m *mover) least() int { return min(len(m.p.Backups), m.s.Placement.Faults)
 // backups are those of a master that is to be: as many as is asked for, if there are members enough. Those that
 // follow are taken rather than those that need a copy of the state, then those away from the master and from each
 // other, then those that are backups now. Any other than these has to pass.
-func (m *mover) backups(master view.MemberID, passes func(id view.MemberID) bool) (chosen []view.MemberID) {
+func (m *mover) backups(master view.MemberID, passes func(id view.MemberID) bool) []view.MemberID {
 	var candidates []view.MemberID
 	n, at := m.view.Size(), m.view.Index(master)
 	for i := range n {
@@ -238,27 +274,21 @@ func (m *mover) backups(master view.MemberID, passes func(id view.MemberID) bool
 		}
 	}
 	picked := m.pick(candidates, m.s.Placement.Faults, func(id view.MemberID, picked []view.MemberID) int {
-		cost := 2*m.clashes(id, master, picked) + 1<<20*leaving(m.s, id)
+		cost := 2*m.clashes(id, master, picked) + 1<<20*index(m.s.drained(id))
 		if own, told := m.s.said(id, m.i); own.Copying || !told && !slices.Contains(m.p.Backups, id) {
 			cost += 1 << 16
 		}
 		return cost + 1 - index(slices.Contains(m.p.Backups, id))
 	})
-	for _, id := range m.p.Backups { // in their order, so that those who stay don't seem to change
-		if slices.Contains(picked, id) {
-			chosen = append(chosen, id)
-		}
-	}
-	for _, id := range picked {
-		if !slices.Contains(chosen, id) {
-			chosen = append(chosen, id)
-		}
-	}
-	return chosen
+	// In the order of the present ones, so that those who stay don't seem to change.
+	stay := slices.DeleteFunc(slices.Clone(m.p.Backups), func(id view.MemberID) bool { return !slices.Contains(picked, id) })
+	come := slices.DeleteFunc(picked, func(id view.MemberID) bool { return slices.Contains(stay, id) })
+	return append(stay, come...)
 }
 
-func anybody(view.MemberID) bool { return true }
+func anyMember(view.MemberID) bool { return true }
 
+// index is 1 for what is so, to be counted in a cost.
 func index(is bool) int {
 	if is {
 		return 1
@@ -269,7 +299,7 @@ func index(is bool) int {
 // reform makes the configuration in which a master recovers from the present one and those before it.
 func (m *mover) reform(master view.MemberID, format string, args ...any) {
 	next := view.Partition{Term: m.epoch, Master: master, Formers: m.s.needed(m.i)}
-	next.Backups = m.backups(master, anybody)
+	next.Backups = m.backups(master, anyMember)
 	if len(next.Backups) < m.least() {
 		m.wait("%s once it can have %d backups: of the members that it hears, %v can be", fmt.Sprintf(format, args...), m.least(), next.Backups)
 		return
@@ -299,7 +329,7 @@ func (m *mover) recover() {
 		m.wait("member %d recovers it, and %s", m.p.Master, why)
 		return
 	}
-	if better := m.backups(m.p.Master, anybody); len(better) >= m.least() && m.slow(m.p.Master, better) < m.slow(m.p.Master, m.p.Backups) {
+	if better := m.backups(m.p.Master, anyMember); len(better) >= m.least() && m.slow(m.p.Master, better) < m.slow(m.p.Master, m.p.Backups) {
 		m.reform(m.p.Master, "its backups %v become %v while member %d recovers it: one was lost, is cut off, or has to copy its state",
 			m.p.Backups, better, m.p.Master)
 		return
@@ -424,7 +454,7 @@ func (m *mover) target() view.MemberID {
 		}
 	}
 	if slices.Contains(m.p.Backups, best) { // it is to serve at once
-		if after := m.backups(best, anybody); len(after) < m.least() || m.slow(best, after) > 0 {
+		if after := m.backups(best, anyMember); len(after) < m.least() || m.slow(best, after) > 0 {
 			return 0
 		}
 	}
@@ -435,11 +465,5 @@ func (m *mover) target() view.MemberID {
 // held by all backups: the new one replays nothing, and one loss at this time is no more than at any other.
 func (m *mover) handOver(target view.MemberID) {
 	m.reform(target, "its master %d hands over to member %d", m.p.Master, target)
-}
-
-func leaving(s *Snapshot, id view.MemberID) int {
-	if s.drained(id) {
-		return 1
-	}
-	return 0
+	m.given = m.moved
 }

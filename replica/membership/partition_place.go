@@ -23,7 +23,7 @@ func Place(v view.View, witnesses []view.Witness, p Placement) (view.View, error
 	}
 	v.Witnesses = slices.Clone(witnesses)
 	for i := range p.Partitions {
-		c := chooser{view: &v, placement: &p, able: func(_, _ view.MemberID) bool { return true }}
+		c := chooser{view: &v, placement: &p, able: anyone}
 		next := view.Partition{Term: v.Epoch}
 		next.Master = c.master(i)
 		next.Backups = c.members(next, p.Faults)
@@ -62,17 +62,17 @@ func (c *chooser) master(partition int) view.MemberID {
 			there = append(there, m.ID)
 		}
 	}
-	return there[partition/max(1, c.sites())%len(there)]
+	return there[partition/max(1, len(sitesOf(c.view.Members)))%len(there)]
 }
 
-func (c *chooser) sites() int {
-	var sites []string
-	for _, m := range c.view.Members {
+// sitesOf are the sites of members, in their order.
+func sitesOf(members []view.Member) (sites []string) {
+	for _, m := range members {
 		if !slices.Contains(sites, m.Site) {
 			sites = append(sites, m.Site)
 		}
 	}
-	return len(sites)
+	return sites
 }
 
 // members picks up to count members for a partition that have no part in it yet: away from the master and from each

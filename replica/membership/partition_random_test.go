@@ -82,7 +82,7 @@ func (w *walk) step() {
 		return
 	}
 	w.checkLives(s)
-	d := Partitions(s)
+	d := decidePartitions(s)
 	if !d.Changed() {
 		w.counts["nothing"]++
 		return

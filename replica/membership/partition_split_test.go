@@ -20,7 +20,7 @@ func TestAPartitionIsSplit(t *testing.T) {
 				s.Members[i].Partitions[j].Recovered = true
 			}
 		}
-		d := Partitions(s)
+		d := decidePartitions(s)
 		if !d.Changed() {
 			break
 		}
@@ -71,12 +71,12 @@ func TestASplitWaits(t *testing.T) {
 				s.Members[i].Digest = s.View.Digest()
 			}
 			got := ""
-			d := Partitions(s)
+			d := decidePartitions(s)
 			if d.Changed() && text(d.Next.Partitions[0]) != text(s.View.Partitions[0]) {
 				got = text(d.Next.Partitions[0])
 			}
 			if got != c.want || d.Changed() && len(d.Next.Partitions) != 3 {
-				t.Errorf("%q, want %q: %s", got, c.want, strings.Join(append(d.Changes, d.Waits...), "; "))
+				t.Errorf("%q, want %q: %s", got, c.want, strings.Join(append(d.Lines(), d.Waits...), "; "))
 			}
 		})
 	}

@@ -360,14 +360,14 @@ func TestPartitionsFollowWhatHappens(t *testing.T) {
 						s.Members[j].Digest = s.View.Digest()
 					}
 				}
-				d := Partitions(s)
+				d := decidePartitions(s)
 				got := ""
 				if d.Changed() {
 					got = text(d.Next.Partitions[0])
 					v = d.Next
 				}
 				if got != want {
-					t.Fatalf("step %d: %q, want %q (%q)", i, got, want, slices.Concat(d.Changes, d.Waits))
+					t.Fatalf("step %d: %q, want %q (%q)", i, got, want, slices.Concat(d.Lines(), d.Waits))
 				}
 				if i == len(c.steps)-1 && !strings.Contains(strings.Join(d.Waits, "\n"), c.waits) {
 					t.Errorf("it waits for %q, want %q", d.Waits, c.waits)
@@ -388,7 +388,7 @@ func TestAPartitionGoesHome(t *testing.T) {
 		for i := range s.Members {
 			s.Members[i].Partitions[0].Recovered, s.Members[i].Partitions[0].CaughtUp = true, []view.MemberID{1}
 		}
-		if d := Partitions(s); d.Changed() {
+		if d := decidePartitions(s); d.Changed() {
 			v = d.Next
 			got = append(got, text(v.Partitions[0]))
 		}

@@ -170,13 +170,14 @@ func (c cast) begin(t testing.TB, v view.View, join, leave []view.MemberID) view
 func (c cast) settle(t testing.TB, joint view.View) {
 	t.Helper()
 	await(t, "the change can be finished", func() bool {
-		standings := map[view.MemberID]membership.Standing{}
+		s := membership.Snapshot{View: joint}
 		for _, id := range members(joint.After()) {
 			got := c[id].status(t)
-			standings[id] = membership.Standing{Digest: got.Digest, Settled: got.Change.GetSettled(), Fetched: got.Change.GetFetched()}
+			s.Members = append(s.Members, membership.MemberReport{
+				Member: id, Digest: got.Digest, Settled: got.Change.GetSettled(), Fetched: got.Change.GetFetched(),
+			})
 		}
-		safe, rest := membership.Finishable(joint, view.Fragments{}, standings)
-		return safe && len(rest) == 0
+		return membership.Decide(s).Kind == membership.Finished
 	})
 }
 

@@ -221,7 +221,7 @@ func (p *parted) manage() (busy bool) {
 	}
 	decision := membership.Decide(s)
 	if decision.Changed() {
-		p.t.Logf("epoch %d: %s", decision.Next.Epoch, strings.Join(decision.Changes, "; "))
+		p.t.Logf("epoch %d: %s", decision.Next.Epoch, strings.Join(decision.Lines(), "; "))
 		p.view = decision.Next
 		p.tell()
 	}

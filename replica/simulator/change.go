@@ -83,7 +83,12 @@ func (m *manager) step() {
 // snapshotOfChange is what the manager decides from, in a world without masters.
 func (m *manager) snapshotOfChange(c *change) membership.Snapshot {
 	v := &m.views[m.record]
-	s := membership.Snapshot{View: v.View, Standings: m.standings, Fragments: m.fragments()}
+	s := membership.Snapshot{View: v.View, Fragments: m.fragments()}
+	for _, member := range v.Members {
+		if said, told := m.answers[member.ID]; told {
+			s.Members = append(s.Members, said)
+		}
+	}
 	switch {
 	case v.Joint():
 		m.policy(c, &s)

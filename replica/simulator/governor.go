@@ -85,7 +85,7 @@ func (m *manager) govern() {
 			return
 		}
 	} else if d.Changed() {
-		w.trace.Remark("%s", strings.Join(d.Changes, "; "))
+		w.trace.Remark("%s", strings.Join(d.Lines(), "; "))
 		m.noteDecision(&s, d.Next)
 		return
 	}

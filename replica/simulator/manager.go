@@ -30,13 +30,13 @@ type manager struct {
 	losses         int  // how often the record was lost
 
 	// What does not.
-	standings map[view.MemberID]membership.Standing // as members told; never ranged over
-	disks     map[view.MemberID]string              // of newcomers, as they named them; never ranged over
-	away      time.Duration                         // until when it is down
-	lost      bool                                  // there is no record
-	reports   map[view.MemberID]report              // since it was lost; never ranged over
-	known     uint64                                // the epoch that had taken hold then
-	quiet     time.Duration                         // from when on no call of before the loss is on its way any more
+	answers map[view.MemberID]membership.MemberReport // of members; never ranged over
+	disks   map[view.MemberID]string                  // of newcomers, as they named them; never ranged over
+	away    time.Duration                             // until when it is down
+	lost    bool                                      // there is no record
+	reports map[view.MemberID]report                  // since it was lost; never ranged over
+	known   uint64                                    // the epoch that had taken hold then
+	quiet   time.Duration                             // from when on no call of before the loss is on its way any more
 
 	begun bool   // its rounds
 	pace  *fault // how often and how badly it calls
@@ -67,12 +67,12 @@ type made struct {
 
 // report is what a node answers to the manager.
 type report struct {
-	held     int
-	standing membership.Standing
-	disk     string
-	voter    bool
-	at       time.Duration
-	parted   partedReport
+	held   int
+	answer membership.MemberReport
+	disk   string
+	voter  bool
+	at     time.Duration
+	parted partedReport
 }
 
 // managerPaths are what happens in changes of the view.
@@ -106,7 +106,7 @@ func newManager(w *world, first view.View, nodes int) *manager {
 
 func (m *manager) forgetAnswers() {
 	m.told = make([]partedReport, len(m.world.nodes))
-	m.standings, m.disks = map[view.MemberID]membership.Standing{}, map[view.MemberID]string{}
+	m.answers, m.disks = map[view.MemberID]membership.MemberReport{}, map[view.MemberID]string{}
 }
 
 // add notes a view that was made, and returns its position. Of an epoch there is one, unless the record was lost
@@ -251,7 +251,7 @@ func (m *manager) tell(nd *node, position int) {
 		nd.learn(position)
 	}
 	if !nd.down {
-		r := report{held: nd.held, standing: nd.standing(), disk: nd.disk(), voter: nd.voter(), at: m.world.Now, parted: nd.report()}
+		r := report{held: nd.held, answer: nd.answer(), disk: nd.disk(), voter: nd.voter(), at: m.world.Now, parted: nd.report()}
 		m.call(nd, func() { m.hear(nd, r) })
 	}
 }
@@ -269,7 +269,7 @@ func (m *manager) hear(nd *node, r report) {
 			return
 		}
 	}
-	m.standings[nd.config.Self], m.disks[nd.config.Self] = r.standing, r.disk
+	m.answers[nd.config.Self], m.disks[nd.config.Self] = r.answer, r.disk
 	if !m.lost && m.losses > 0 && r.held != none && m.views[r.held].Epoch > m.views[m.record].Epoch {
 		m.world.Took("change.record-behind") // of a view that did not take hold, and that nobody else had heard of
 		m.world.trace.Remark("the record is behind")

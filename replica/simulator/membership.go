@@ -203,12 +203,12 @@ func (nd *node) wake() {
 	}
 }
 
-// standing is what the node says of itself in a change.
-func (nd *node) standing() membership.Standing {
+// answer is what the node says of itself in a change.
+func (nd *node) answer() membership.MemberReport {
 	if nd.held == none {
-		return membership.Standing{}
+		return membership.MemberReport{Member: nd.config.Self}
 	}
-	s := membership.Standing{Digest: nd.world.manager.views[nd.held].digest, Settled: true, Fetched: true}
+	s := membership.MemberReport{Member: nd.config.Self, Digest: nd.world.manager.views[nd.held].digest, Settled: true, Fetched: true}
 	for _, shard := range nd.shards {
 		if m, ok := shard.protocol.(protocol.Joiner); ok {
 			c := m.Change()

@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/georegister/georegister/replica/membership"
@@ -30,14 +29,15 @@ func (m *manager) policy(c *change, s *membership.Snapshot) {
 // the change again.
 func (m *manager) judge(c *change, s *membership.Snapshot) {
 	s.Unwanted = c.patience > 0 && c.rounds > c.patience
-	s.Standings = maps.Clone(s.Standings)
 	for _, member := range s.View.Members {
 		disk, named := m.disks[member.ID]
 		switch other := named && disk != member.Disk; {
 		case m.world.nodes[member.ID-1].gone, member.Joining && other:
 			s.Hopeless = append(s.Hopeless, member.ID)
 			if m.world.nodes[member.ID-1].gone {
-				delete(s.Standings, member.ID) // what it said is no answer any more
+				s.Members = slices.DeleteFunc(s.Members, func(r membership.MemberReport) bool {
+					return r.Member == member.ID // what it said is no answer any more
+				})
 			}
 		case other:
 			s.Lost = append(s.Lost, member.ID)
@@ -51,20 +51,15 @@ func (m *manager) mislead(s *membership.Snapshot) {
 	if !s.View.Joint() || !m.wrong.Uncovered && !m.wrong.AnyView {
 		return
 	}
-	s.Standings = maps.Clone(s.Standings)
 	digest := m.views[m.record].digest
-	for _, member := range s.View.Members {
-		said, told := s.Standings[member.ID]
-		switch {
-		case m.wrong.Uncovered && said.Digest == digest:
-			said.Settled, said.Fetched = true, true
-		case m.wrong.AnyView && told && said.Digest != digest:
-			said = membership.Standing{Digest: digest, Settled: true, Fetched: true}
+	for i := range s.Members {
+		said := &s.Members[i]
+		if m.wrong.Uncovered && said.Digest == digest || m.wrong.AnyView && said.Digest != digest {
+			said.Digest, said.Settled, said.Fetched = digest, true, true
 		}
-		if told {
-			s.Standings[member.ID] = said
-		}
-		if m.wrong.Uncovered {
+	}
+	if m.wrong.Uncovered {
+		for _, member := range s.View.Members {
 			s.Absent = append(s.Absent, member.ID)
 		}
 	}

@@ -230,26 +230,21 @@ func committed(t *testing.T, v view.View, members ...*member) bool {
 // finish waits until the change of a joint view may be finished, and makes the view after it.
 func finish(t *testing.T, joint view.View, members ...*member) view.View {
 	t.Helper()
-	var rest []view.MemberID
+	var d membership.Decision
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(poll) {
-		standings := map[view.MemberID]membership.Standing{}
+		told := membership.Snapshot{View: joint}
 		for _, m := range members {
 			if s := m.status(t); s != nil {
-				standings[m.id] = membership.Standing{
-					Digest: s.Digest, Settled: s.GetChange().GetSettled(), Fetched: s.GetChange().GetFetched(),
-				}
+				told.Members = append(told.Members, membership.MemberReport{
+					Member: m.id, Digest: s.Digest, Settled: s.GetChange().GetSettled(), Fetched: s.GetChange().GetFetched(),
+				})
 			}
 		}
-		var safe bool
-		if safe, rest = membership.Finishable(joint, view.Fragments{}, standings); safe && len(rest) == 0 {
-			v, err := membership.Finish(joint)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return v
+		if d = membership.Decide(told); d.Kind == membership.Finished {
+			return d.Next
 		}
 	}
-	t.Fatalf("the change of epoch %d is not finishable after %s: members %d are not done", joint.Epoch, patience, rest)
+	t.Fatalf("the change of epoch %d is not finishable after %s: members %d are not done", joint.Epoch, patience, d.Rest)
 	return view.View{}
 }
 

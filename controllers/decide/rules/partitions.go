@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,7 +9,6 @@ import (
 	"github.com/georegister/georegister/controllers/decide/message"
 	"github.com/georegister/georegister/controllers/decide/views"
 	"github.com/georegister/georegister/replica/membership"
-	"github.com/georegister/georegister/replica/view"
 )
 
 // assignPartitions records the next view with other masters, backups and witnesses of partitions. What it waits for
@@ -18,7 +18,6 @@ func assignPartitions(s *views.Views) *Outcome {
 	if !d.Changed() {
 		return nil
 	}
-	reason := strings.Join(d.Changes, "; ")
 	kind := "MovingPartitions"
 	if len(d.Next.Partitions) > len(s.View.Partitions) {
 		kind = "SplittingShards"
@@ -26,7 +25,7 @@ func assignPartitions(s *views.Views) *Outcome {
 	if s.View.Joint() != d.Next.Joint() {
 		kind = "FinishingChange"
 	}
-	return act(changeView(s, d.Next, kind, fmt.Sprintf("View %d: %s", d.Next.Epoch, reason)), newsOf(s, d)...)
+	return act(changeView(s, d.Next, kind, fmt.Sprintf("View %d: %s", d.Next.Epoch, strings.Join(d.Lines(), "; "))), newsOf(d)...)
 }
 
 // awaitPartitions waits for partitions that are to be split, moved or made whole, when there is nothing else to do.
@@ -62,62 +61,34 @@ func splitting(s *views.Views, waits []string) *Outcome {
 	return waitFor("SplittingShards", "%s", next)
 }
 
+// partitionNews are the reasons of events about changes of partitions. Those of members and witnesses have one of their own.
+var partitionNews = map[membership.Kind]string{
+	membership.PartitionSplit:   "ShardSplit",
+	membership.MasterHandedOver: "MasterHandedOver",
+	membership.MasterReplaced:   "MasterReplaced",
+	membership.MasterRecovered:  "MasterRecovered",
+	membership.BackupReplaced:   "BackupReplaced",
+	membership.WitnessReplaced:  "WitnessReplaced",
+	membership.PartitionMoved:   "PartitionMoved",
+}
+
 // newsOf are the events of a next view: one for each kind of change.
-func newsOf(s *views.Views, d membership.Decision) (events []message.Event) {
-	type kind struct {
-		reason  string
-		warning bool
-	}
-	var kinds []kind
-	lines := map[kind][]string{}
-	note := func(k kind, line string) {
-		if !slices.Contains(kinds, k) {
-			kinds = append(kinds, k)
+func newsOf(d membership.Decision) (events []message.Event) {
+	var reasons []string
+	lines := map[string][]string{}
+	for _, change := range d.Changes {
+		reason := cmp.Or(partitionNews[change.Kind], "MembersChanged")
+		if lines[reason] == nil {
+			reasons = append(reasons, reason)
 		}
-		lines[k] = append(lines[k], line)
+		lines[reason] = append(lines[reason], change.String())
 	}
-	snapshot, changes := s.MembershipSnapshot(), d.Changes
-	split := -1
-	if len(d.Next.Partitions) > len(s.View.Partitions) {
-		split, _ = s.View.NextSplit()
-	}
-	lost := func(before, after []view.MemberID) bool {
-		return slices.ContainsFunc(before, func(id view.MemberID) bool { return !slices.Contains(after, id) && snapshot.Suspected(id) })
-	}
-	for i, p := range s.View.Partitions {
-		next := d.Next.Partitions[i]
-		if len(changes) == 0 || !strings.HasPrefix(changes[0], fmt.Sprintf("partition %d: ", i)) {
-			continue
+	for _, reason := range reasons {
+		event := message.Normal
+		if slices.Contains([]string{"MasterReplaced", "BackupReplaced", "WitnessReplaced"}, reason) {
+			event = message.Warning
 		}
-		line := changes[0]
-		changes = changes[1:]
-		switch {
-		case i == split:
-			note(kind{"ShardSplit", false}, line)
-		case next.Master != p.Master && strings.Contains(line, "hands over"):
-			note(kind{"MasterHandedOver", false}, line)
-		case next.Master != p.Master:
-			note(kind{"MasterReplaced", true}, line)
-		case next.Term == p.Term:
-			note(kind{"MasterRecovered", false}, line)
-		case lost(p.Backups, next.Backups):
-			note(kind{"BackupReplaced", true}, line)
-		case lost(p.Witnesses, next.Witnesses):
-			note(kind{"WitnessReplaced", true}, line)
-		default:
-			note(kind{"PartitionMoved", false}, line)
-		}
-	}
-	for _, line := range changes { // of the change of members
-		note(kind{"MembersChanged", false}, line)
-	}
-	for _, k := range kinds {
-		text := fmt.Sprintf("View %d: %s", d.Next.Epoch, message.List(lines[k]))
-		if k.warning {
-			events = append(events, message.Warning(k.reason, "ChangeView", text))
-		} else {
-			events = append(events, message.Normal(k.reason, "ChangeView", text))
-		}
+		events = append(events, event(reason, "ChangeView", fmt.Sprintf("View %d: %s", d.Next.Epoch, message.List(lines[reason]))))
 	}
 	return events
 }

@@ -49,7 +49,12 @@ func (s *Views) MembershipSnapshot() membership.Snapshot {
 }
 
 func (s *Views) snapshotOf() membership.Snapshot {
-	to := membership.Snapshot{View: s.View, Standings: s.standings(), Fragments: s.Cluster.Spec.Fragments()}
+	to := membership.Snapshot{View: s.View, Fragments: s.Cluster.Spec.Fragments()}
+	for _, m := range s.Members {
+		if r := m.Report; r != nil && r.ClusterID == s.ClusterID {
+			to.Members = append(to.Members, wordOf(m.ID, r))
+		}
+	}
 	if s.View.Joint() {
 		to.Unwanted = s.NotWanted() != ""
 		for _, m := range s.View.Members {
@@ -72,9 +77,6 @@ func (s *Views) addPartitions(to *membership.Snapshot) {
 	to.Abandon = s.View.Joint() && to.Pointless(false) != membership.NoCause
 	to.Placement = s.Placement(s.Cluster.Spec.ShardCount(), s.faultsOf(to.Abandon))
 	for _, m := range s.Members {
-		if r := m.Report; r != nil && r.ClusterID == s.ClusterID {
-			to.Members = append(to.Members, wordOf(m.ID, r))
-		}
 		if m.Witness == nil {
 			continue
 		}
@@ -94,9 +96,10 @@ func (s *Views) addPartitions(to *membership.Snapshot) {
 	}
 }
 
-// wordOf is what a member said, as the manager of partitions wants it.
+// wordOf is what a member said, as the package membership wants it.
 func wordOf(id view.MemberID, r *world.Report) membership.MemberReport {
-	said := membership.MemberReport{Member: id, Disk: r.Disk, Digest: r.Digest, Epoch: r.View.Epoch}
+	said := membership.MemberReport{Member: id, Disk: r.Disk, Digest: r.Digest, Epoch: r.View.Epoch,
+		Settled: r.Change.Settled, Fetched: r.Change.Fetched}
 	for _, p := range slices.Concat(r.Peers, r.Witnesses) {
 		if p.Reachable {
 			said.Hears = append(said.Hears, p.ID)
@@ -106,17 +109,6 @@ func wordOf(id view.MemberID, r *world.Report) membership.MemberReport {
 		said.Partitions = append(said.Partitions, p.Part)
 	}
 	return said
-}
-
-// standings are what members said of themselves in a joint view.
-func (s *Views) standings() map[view.MemberID]membership.Standing {
-	all := map[view.MemberID]membership.Standing{}
-	for _, m := range s.View.Members {
-		if r := s.Report(m.ID); r != nil {
-			all[m.ID] = membership.Standing{Digest: r.Digest, Settled: r.Change.Settled, Fetched: r.Change.Fetched}
-		}
-	}
-	return all
 }
 
 // InForce is what is known read against the view that members serve clients in: while the recorded one is not committed, that

@@ -203,19 +203,22 @@ func (s *storm) submit() {
 // manage does the manager's next step, if it may.
 func (s *storm) manage() {
 	holders := map[view.MemberID]string{}
-	standings := map[view.MemberID]membership.Standing{}
+	told := membership.Snapshot{View: s.view}
 	for _, n := range s.nodes {
 		if n.member != nil {
 			holders[n.id] = n.view.Digest()
 			c := n.member.Change()
-			standings[n.id] = membership.Standing{Digest: n.view.Digest(), Settled: c.Settled, Fetched: c.Fetched}
+			told.Members = append(told.Members, membership.MemberReport{
+				Member: n.id, Digest: n.view.Digest(), Settled: c.Settled, Fetched: c.Fetched,
+			})
 		}
+		told.Absent = append(told.Absent, n.id) // nobody is waited for
 	}
 	next, err := s.view, error(nil)
 	switch {
 	case s.view.Joint():
-		if safe, _ := membership.Finishable(s.view, view.Fragments{}, standings); safe {
-			next, err = membership.Finish(s.view)
+		if d := membership.Decide(told); d.Kind == membership.Finished {
+			next = d.Next
 		} else if s.IntN(40) == 0 {
 			next, err = membership.Abandon(s.view)
 		}

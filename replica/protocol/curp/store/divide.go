@@ -27,7 +27,7 @@ type SplitMistakes struct {
 // A split is the recovery of two partitions from one: the new one begins with all that the disk has of the other as it
 // was before the term of the split, its log, what it knows of terms and leases, and what RIFL remembers, so that each
 // member stands to the new one as it stood to the other. Witnesses know nothing of it, since the term before a split
-// has none (membership.Partitions).
+// has none (membership.Decide).
 //
 // A view that few hold may be forgotten, and the split with it. So what is given stays where it was until this member
 // has taken part in a term of after the split, and what was given for a split that was forgotten is given anew.
