@@ -28,6 +28,7 @@ import (
 // Protocol is one member's part of multi-writer ABD.
 type Protocol struct {
 	base.Registers
+	base.Settled
 	mistakes   Mistakes
 	operations base.Operations[*operation] // that this member coordinates
 }
@@ -36,18 +37,17 @@ var _ member.Inner = (*Protocol)(nil)
 
 // Factory makes the protocol for a member.
 func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return New(config, journal, known, Mistakes{})
+	return newProtocol(config, journal, known, Mistakes{})
 }
 
 // FactoryWith is Factory with mistakes put back, for tests.
 func FactoryWith(m Mistakes) member.Factory {
 	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-		return New(config, journal, known, m)
+		return newProtocol(config, journal, known, m)
 	}
 }
 
-// New returns a member's part, with the registers that its journal holds.
-func New(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, m Mistakes) *Protocol {
+func newProtocol(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, m Mistakes) *Protocol {
 	p := &Protocol{
 		Registers: base.Registers{Base: base.New("abd", config, journal, known), AdoptBlindly: m.AdoptBlindly},
 		mistakes:  m,
@@ -67,8 +67,8 @@ const refusal = "protocol ABD has no read-modify-write operations: it stores pla
 
 // Submit starts a read or a write; an rmw is Unsupported.
 func (p *Protocol) Submit(r protocol.Request) {
-	o := &operation{Operation: base.Operation{Number: p.Op()}, request: r, key: p.Keys.Of(r.Operation.Key)}
-	if r.Operation.Kind != register.Read && r.Operation.Kind != register.Write {
+	o := &operation{Operation: p.NewOperation(r)}
+	if o.Kind() != register.Read && !o.writes() {
 		p.Took(pathUnsupported)
 		p.Complete(r.Handle, register.Result{Status: register.Unsupported, Message: refusal})
 		return
@@ -83,9 +83,6 @@ func (p *Protocol) Submit(r protocol.Request) {
 
 // Receive serves another coordinator, or counts an answer to this one.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
-	if m == nil || from == p.Config.Self || p.Config.View.Index(from) < 0 {
-		return
-	}
 	switch m.Kind {
 	case peerv1.Kind_READ1, peerv1.Kind_WRITE1:
 		p.onQuery(from, m)
@@ -99,20 +96,7 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 }
 
 // Tick gives up operations whose deadline has passed, and retransmits the questions of the others.
-func (p *Protocol) Tick(now protocol.Instant) {
-	p.Now = now
-	p.operations.Sweep(nil)
-	for o := range p.operations.InProgress() {
-		if p.Late(&o.request) {
-			p.expire(o)
-		} else {
-			p.retransmit(o)
-		}
-	}
-}
+func (p *Protocol) Tick(now protocol.Instant) { p.operations.Tick(p.Base, now, p.expire, p.retransmit) }
 
 // Pending is how many operations wait for answers.
 func (p *Protocol) Pending() int { return p.operations.Len() }
-
-// Settle implements member.Inner. A register leaves no work behind that only some disks may vote on.
-func (p *Protocol) Settle(protocol.Instant) bool { return true }

@@ -11,6 +11,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/script"
 	"github.com/georegister/georegister/replica/register"
@@ -32,7 +33,7 @@ func TestRareMistakes(t *testing.T) {
 }
 
 // lone is member 1 of n, which talks to nobody, and counts its paths.
-func lone(n int, took map[string]int) (*abd.Protocol, *protocol.Journal) {
+func lone(n int, took map[string]int) (member.Inner, *protocol.Journal) {
 	c := protocol.Config{
 		Self: 1, View: view.View{Cluster: "test", Epoch: 1}, Boot: 1, Retry: time.Second,
 		Count: func(path string) { took[path]++ },
@@ -45,7 +46,7 @@ func lone(n int, took map[string]int) (*abd.Protocol, *protocol.Journal) {
 		}
 	}
 	j := protocol.NewJournal(disktest.Disk{})
-	return abd.New(c, j, quorum.FirstDisks(c.View), abd.Mistakes{}), j
+	return abd.Factory(c, j, quorum.FirstDisks(c.View)), j
 }
 
 func TestRMWIsRefusedAsTheTableSays(t *testing.T) {
@@ -96,14 +97,14 @@ func TestExpiredOperationsAreForgotten(t *testing.T) {
 }
 
 func TestADamagedRecordStopsTheMember(t *testing.T) {
-	for name, step := range map[string]func(*abd.Protocol){
-		"own read": func(p *abd.Protocol) {
+	for name, step := range map[string]func(member.Inner){
+		"own read": func(p member.Inner) {
 			p.Submit(protocol.Request{Operation: register.Operation{Kind: register.Read, Key: "k"}})
 		},
-		"first phase": func(p *abd.Protocol) {
+		"first phase": func(p member.Inner) {
 			p.Receive(2, &peerv1.Message{Kind: peerv1.Kind_READ1, Op: 1, Key: []byte("k")})
 		},
-		"second phase": func(p *abd.Protocol) {
+		"second phase": func(p member.Inner) {
 			p.Receive(2, &peerv1.Message{Kind: peerv1.Kind_WRITE2, Op: 1, Key: []byte("k"), Timestamp: 9})
 		},
 	} {

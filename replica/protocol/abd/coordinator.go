@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/stamp"
@@ -15,27 +14,23 @@ import (
 // operation is a read or a write that this member coordinates.
 type operation struct {
 	base.Operation
-	request protocol.Request
-	key     []byte
-	own     register.Versioned // what this member held when it asked; an answer may say "the same"
-
-	answered quorum.Tally // the query
-	second   bool         // in the second phase
+	own      register.Versioned // what this member held when it asked; an answer may say "the same"
+	answered quorum.Tally       // the query
+	second   bool               // in the second phase
 	// chosen is the largest tag so far and its value: in the second phase, what is propagated. The two
 	// stay together: the register may hold another value by the time that a message is retransmitted.
 	chosen  register.Versioned
 	holders quorum.Tally // of the chosen tag or a larger one
 
-	trips      int // round trips that the answer waits for
 	duplicates int // counted only by a mistake
 }
 
-func (o *operation) writes() bool { return o.request.Operation.Kind == register.Write }
+func (o *operation) writes() bool { return o.Kind() == register.Write }
 
 // query begins the first phase. The coordinator's own register is the first answer. Answers are counted by disk
 // (Counted): those of a disk that is lost are void. AskQuorum picks the nearest members that complete a quorum.
 func (p *Protocol) query(o *operation) {
-	o.own = p.Load(o.key)
+	o.own = p.Load(o.Key)
 	o.chosen = o.own
 	o.answered.Answer(p.Counted, p.Config.Self)
 	o.holders.Answer(p.Counted, p.Config.Self)
@@ -43,7 +38,7 @@ func (p *Protocol) query(o *operation) {
 		p.propagate(o)
 		return
 	}
-	o.trips++
+	o.Trips++
 	p.ask(o, p.AskQuorum(&o.answered))
 }
 
@@ -52,7 +47,7 @@ func (p *Protocol) query(o *operation) {
 func (p *Protocol) onQueryReply(from view.MemberID, m *peerv1.Message) {
 	o := p.operations.Find(m.Op)
 	if o == nil || o.second || m.Kind != o.asks()+1 {
-		p.Took(pathStale)
+		p.Took(base.PathStale)
 		return
 	}
 	if !o.answered.Answer(p.Counted, from) && p.mistakes.CountTwice {
@@ -84,10 +79,13 @@ func (p *Protocol) propagate(o *operation) {
 	case o.writes():
 		tag := p.newTag(o)
 		if tag.Check() != nil {
-			p.fail(o, register.Result{Status: register.Unavailable, RoundTrips: o.trips, Message: register.Exhausted})
+			p.operations.End(o)
+			p.Complete(o.Request.Handle, register.Result{
+				Status: register.Unavailable, RoundTrips: o.Trips, Message: register.Exhausted,
+			})
 			return
 		}
-		o.chosen = register.Versioned{Carstamp: tag, Value: o.request.Operation.Value}
+		o.chosen = register.Versioned{Carstamp: tag, Value: o.Request.Operation.Value}
 		o.holders.Restart()
 	case p.majority(o, &o.holders) || p.mistakes.SkipWriteBack:
 		p.Took(pathReadFast)
@@ -102,7 +100,7 @@ func (p *Protocol) propagate(o *operation) {
 // The writer's boot keeps apart what another process issued and lost.
 func (p *Protocol) newTag(o *operation) register.Carstamp {
 	seen := o.chosen.Carstamp.Timestamp
-	if own := p.Load(o.key).Carstamp.Timestamp; own > seen && !p.mistakes.ShareTags {
+	if own := p.Load(o.Key).Carstamp.Timestamp; own > seen && !p.mistakes.ShareTags {
 		p.Took(pathWriteOvertaken)
 		seen = own
 	}
@@ -116,7 +114,7 @@ func (p *Protocol) newTag(o *operation) register.Carstamp {
 // update propagates what was chosen to those who are not known to hold it. The coordinator applies it, and so is one of
 // the holders; a read's others have said so in the first phase.
 func (p *Protocol) update(o *operation) {
-	p.Apply(o.key, o.chosen)
+	p.Apply(o.Key, o.chosen)
 	o.holders.Answer(p.Counted, p.Config.Self)
 	path, done := pathReadWriteBack, p.majority(o, &o.holders)
 	if done {
@@ -129,7 +127,7 @@ func (p *Protocol) update(o *operation) {
 		p.finish(o)
 		return
 	}
-	o.trips++
+	o.Trips++
 	p.ask(o, slices.DeleteFunc(slices.Clone(p.AskQuorum(&o.holders)), func(id view.MemberID) bool {
 		return o.holders.Answered(p.Counted, id)
 	}))
@@ -139,7 +137,7 @@ func (p *Protocol) update(o *operation) {
 func (p *Protocol) onUpdateReply(from view.MemberID, m *peerv1.Message) {
 	o := p.operations.Find(m.Op)
 	if o == nil || !o.second || m.Kind != o.asks()+1 {
-		p.Took(pathStale)
+		p.Took(base.PathStale)
 		return
 	}
 	if !o.holders.Answer(p.Counted, from) && p.mistakes.CountTwice {
@@ -170,12 +168,12 @@ func (o *operation) asks() peerv1.Kind {
 
 // ask sends the present phase's message.
 func (p *Protocol) ask(o *operation, members []view.MemberID) {
-	m := p.Message(o.asks(), o.Number, o.key)
+	m := p.Message(o.asks(), o.Number, o.Key)
 	switch {
 	case o.second:
 		said := o.chosen
 		if p.mistakes.RereadValue {
-			said.Value = p.Load(o.key).Value
+			said.Value = p.Load(o.Key).Value
 		}
 		stamp.Put(m, said)
 	case !o.writes():
@@ -197,7 +195,7 @@ func (p *Protocol) retransmit(o *operation) {
 	p.Took(path)
 	if o.second && o.writes() && p.mistakes.RetryWithNewTag {
 		o.chosen.Carstamp = p.newTag(o)
-		p.Apply(o.key, o.chosen)
+		p.Apply(o.Key, o.chosen)
 	}
 	p.ask(o, missing)
 }
@@ -205,32 +203,23 @@ func (p *Protocol) retransmit(o *operation) {
 // finish completes an operation that a majority holds. The coordinator is one of the holders, so it must not
 // tell before its own record is durable.
 func (p *Protocol) finish(o *operation) {
-	r := register.Result{Status: register.OK, Carstamp: o.chosen.Carstamp, RoundTrips: o.trips}
+	r := register.Result{Status: register.OK, Carstamp: o.chosen.Carstamp, RoundTrips: o.Trips}
 	if o.writes() {
 		p.Took(pathWrite)
 	} else {
 		r.Value = o.chosen.Value
-		r.Fast = o.trips <= 1
+		r.Fast = o.Trips <= 1
 		if p.mistakes.RereadValue {
-			r.Value = p.Load(o.key).Value
+			r.Value = p.Load(o.Key).Value
 		}
 	}
 	p.operations.End(o)
-	p.CompleteWhen(p.mistakes.CompleteBeforePersist || p.Durable(o.key), o.request.Handle, r)
+	p.CompleteWhen(p.mistakes.CompleteBeforePersist || p.Durable(o.Key), o.Request.Handle, r)
 }
 
 // expire gives up an operation. A write in its second phase has left its tag somewhere, and a later read may propagate
 // it.
 func (p *Protocol) expire(o *operation) {
-	path, r := pathUnavailable, base.Untaken(o.request.Operation.Kind, o.trips, p.NoQuorum())
-	if o.writes() && o.second {
-		path, r = pathUnknown, base.MayTake(o.request.Operation.Kind, o.trips, p.NoQuorum())
-	}
-	p.Took(path)
-	p.fail(o, r)
-}
-
-func (p *Protocol) fail(o *operation, r register.Result) {
 	p.operations.End(o)
-	p.Complete(o.request.Handle, r)
+	p.GiveUp(&o.Request, o.writes() && o.second, o.Trips, p.NoQuorum())
 }

@@ -22,21 +22,12 @@ func (p *Protocol) onQuery(from view.MemberID, m *peerv1.Message) {
 		current.Value = nil
 	}
 	stamp.Put(reply, current)
-	p.reply(from, reply, p.mistakes.ExposeVolatile)
+	p.Reply(p.Durable(m.Key) || p.mistakes.ExposeVolatile, from, reply)
 }
 
 // onUpdate applies what READ2 and WRITE2 propagate. The reply says that this member holds that tag or a larger one, and
 // will after a crash.
 func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
 	p.Apply(m.Key, stamp.Of(m))
-	p.reply(from, p.Message(m.Kind+1, m.Op, m.Key), p.mistakes.AckBeforePersist)
-}
-
-// reply sends an answer once the register that it is about is durable, or at once by a mistake.
-func (p *Protocol) reply(to view.MemberID, m *peerv1.Message, atOnce bool) {
-	durable := atOnce || p.Durable(m.Key)
-	if !durable {
-		p.Took(pathReplyWaits)
-	}
-	p.SendWhen(durable, to, m)
+	p.Reply(p.Durable(m.Key) || p.mistakes.AckBeforePersist, from, p.Message(m.Kind+1, m.Op, m.Key))
 }

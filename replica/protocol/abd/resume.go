@@ -5,24 +5,16 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// Unsettled implements member.Inner: registers have nothing that is voted on.
-func (p *Protocol) Unsettled() int { return 0 }
-
 // Unfinished implements protocol.Machine. The Resume of a write is its tag, a register.Carstamp. Reads begin again, and
 // so do writes that have no tag yet. One with a tag goes on with it: members may hold the value under that tag, and a
 // value that is written under two can be read as x, y, x.
 func (p *Protocol) Unfinished() []protocol.Request {
-	var unfinished []protocol.Request
-	for o := range p.operations.InProgress() {
-		r := o.request
-		r.Resume = nil
+	return p.operations.Unfinished(func(o *operation) protocol.Resume {
 		if o.writes() && o.second {
-			r.Resume = o.chosen.Carstamp
+			return o.chosen.Carstamp
 		}
-		unfinished = append(unfinished, r)
-	}
-	p.operations.Clear()
-	return unfinished
+		return nil
+	})
 }
 
 // resume goes on with a write that an earlier view's protocol had given its tag. Nothing that was acknowledged there
@@ -30,6 +22,6 @@ func (p *Protocol) Unfinished() []protocol.Request {
 func (p *Protocol) resume(o *operation, tag register.Carstamp) {
 	p.Took(pathWriteResumed)
 	o.second = true
-	o.chosen = register.Versioned{Carstamp: tag, Value: o.request.Operation.Value}
+	o.chosen = register.Versioned{Carstamp: tag, Value: o.Request.Operation.Value}
 	p.update(o)
 }

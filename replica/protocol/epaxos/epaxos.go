@@ -48,17 +48,17 @@ func newProtocol(config protocol.Config, journal *protocol.Journal, known *quoru
 	}
 }
 
-// Submit implements protocol.Protocol.
+// Submit implements protocol.Machine.
 func (p *Protocol) Submit(r protocol.Request) {
 	if !p.Invalid(r) {
 		p.commands.Submit(r)
 	}
 }
 
-// Receive implements protocol.Protocol.
+// Receive implements protocol.Machine.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) { p.commands.Receive(from, m) }
 
-// Tick implements protocol.Protocol.
+// Tick implements protocol.Machine.
 func (p *Protocol) Tick(now protocol.Instant) { p.commands.Tick(now) }
 
 // Adopt implements member.Inner: it merges a record of another member.
@@ -70,7 +70,7 @@ func (p *Protocol) Settle(now protocol.Instant) bool { return p.commands.Settle(
 // Unsettled implements member.Inner.
 func (p *Protocol) Unsettled() int { return p.commands.Unsettled() }
 
-// Unfinished implements member.Inner: a read begins again, what changes something stays with its instance.
+// Unfinished implements protocol.Machine: a read begins again, what changes something stays with its instance.
 func (p *Protocol) Unfinished() []protocol.Request { return p.commands.Unfinished() }
 
 // Pending is how many instances this member holds unfinished.

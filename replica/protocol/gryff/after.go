@@ -16,7 +16,7 @@ import (
 // carry begins an operation with what its session depends on. This member is one of the quorum that holds it then, so
 // nothing that rests on that quorum may leave before it is durable here: see carriedDurably.
 func (p *Protocol) carry(o *operation) {
-	after := o.request.Operation.After
+	after := o.Request.Operation.After
 	if len(after) == 0 || p.mistakes.DropDependency {
 		return
 	}
@@ -49,7 +49,7 @@ func (p *Protocol) applyAll(after []*peerv1.Dependency) bool {
 
 // dependsOnOthers reports whether the operation carries anything of another key than its own.
 func (o *operation) dependsOnOthers() bool {
-	return slices.ContainsFunc(o.after, func(d *peerv1.Dependency) bool { return string(d.Key) != string(o.key) })
+	return slices.ContainsFunc(o.after, func(d *peerv1.Dependency) bool { return string(d.Key) != string(o.Key) })
 }
 
 // applyFirst applies what came along with a question, before that is looked at. The reply says by that that it is here,
@@ -75,12 +75,12 @@ func (p *Protocol) applyLast(m *peerv1.Message) {
 // A read or a write of the same key need not wait: what it returns, or writes, is at least as new, and so is held no
 // earlier.
 func (p *Protocol) writeBack(o *operation) {
-	kind := o.request.Operation.Kind
+	kind := o.Kind()
 	if len(o.after) == 0 || p.mistakes.FenceWithoutQuorum && kind == register.Fence || p.mistakes.RMWWithoutWriteBack && kind == register.RMW {
 		p.wroteBack(o)
 		return
 	}
-	o.backing, o.waited = true, min(1, p.Config.View.Size()-1)
+	o.backing, o.Trips = true, min(1, p.Config.View.Size()-1)
 	if p.await(o) {
 		return
 	}
@@ -91,12 +91,12 @@ func (p *Protocol) writeBack(o *operation) {
 // wroteBack goes on when a quorum holds it. An rmw's pre-accept leaves when what was put until now is durable, and so
 // what the rmw depends on.
 func (p *Protocol) wroteBack(o *operation) {
-	switch o.request.Operation.Kind {
+	switch o.Kind() {
 	case register.Fence:
 		p.Took(pathFence)
-		p.end(o, register.Result{Status: register.OK, RoundTrips: o.waited})
+		p.end(o, register.Result{Status: register.OK, RoundTrips: o.Trips})
 	case register.Read, register.Write:
-		if o.request.Operation.Kind == register.Read {
+		if o.Kind() == register.Read {
 			p.Took(pathReadAfter)
 		} else {
 			p.Took(pathWriteAfter)
@@ -107,18 +107,18 @@ func (p *Protocol) wroteBack(o *operation) {
 		o.asked.Restart()
 		p.firstPhase(o)
 	case register.RMW:
-		if o.waited > 0 {
+		if o.Trips > 0 {
 			p.Took(pathRMWAfter)
 		}
 		p.operations.End(o)
-		if o.waited > 0 {
-			p.waited[o.request.Handle] = o.waited
+		if o.Trips > 0 {
+			p.waited[o.Request.Handle] = o.Trips
 		}
-		p.rmws.Submit(o.request)
+		p.rmws.Submit(o.Request)
 	}
 }
 
-// Ready implements protocol.Protocol. The answers of rmws count what they waited for before they had an instance.
+// Ready implements protocol.Machine. The answers of rmws count what they waited for before they had an instance.
 func (p *Protocol) Ready() protocol.Effects {
 	e := p.Outbox.Ready()
 	if len(p.waited) > 0 {

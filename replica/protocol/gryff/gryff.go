@@ -86,7 +86,7 @@ func newProtocol(config protocol.Config, journal *protocol.Journal, known *quoru
 	return p
 }
 
-// Submit implements protocol.Protocol.
+// Submit implements protocol.Machine.
 func (p *Protocol) Submit(r protocol.Request) {
 	kind := r.Operation.Kind
 	switch {
@@ -104,7 +104,7 @@ func (p *Protocol) Submit(r protocol.Request) {
 	}
 }
 
-// Receive implements protocol.Protocol.
+// Receive implements protocol.Machine.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 	switch m.Kind {
 	case peerv1.Kind_READ1:
@@ -124,18 +124,11 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 	}
 }
 
-// Tick implements protocol.Protocol: it repeats what was not answered, gives up what is past its deadline and
+// Tick implements protocol.Machine: it repeats what was not answered, gives up what is past its deadline and
 // recovers what others left unfinished.
 func (p *Protocol) Tick(now protocol.Instant) {
-	p.Now = now
 	p.recycle()
-	for o := range p.operations.InProgress() {
-		if p.Late(&o.request) {
-			p.expire(o)
-		} else {
-			p.retransmit(o)
-		}
-	}
+	p.operations.Tick(p.Base, now, p.expire, p.retransmit)
 	p.rmws.Tick(now)
 }
 

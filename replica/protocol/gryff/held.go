@@ -60,21 +60,21 @@ func (p *Protocol) withoutHeld(after []*peerv1.Dependency) []*peerv1.Dependency 
 func (p *Protocol) answerRegular(o *operation) (goesOn bool) {
 	p.Took(pathReadRegular)
 	r := o.result(1, true)
-	if p.has(o.key, o.chosen.Carstamp) {
+	if p.has(o.Key, o.chosen.Carstamp) {
 		p.end(o, r)
 		return false
 	}
 	r.Depends = true
-	if p.spreads(o.key, o.chosen.Carstamp) != nil || p.background == maxSpreading {
+	if p.spreads(o.Key, o.chosen.Carstamp) != nil || p.background == maxSpreading {
 		p.end(o, r)
 		return false
 	}
 	p.answer(o, r)
 	o.answered = true
 	p.background++
-	p.spreading[string(o.key)] = o.Number
+	p.spreading[string(o.Key)] = o.Number
 	if p.mistakes.HeldAtOnce {
-		p.held.add(o.key, o.chosen.Carstamp)
+		p.held.add(o.Key, o.chosen.Carstamp)
 	}
 	return true
 }
@@ -108,11 +108,11 @@ func (p *Protocol) await(o *operation) bool {
 func (p *Protocol) spreadEnded(o *operation, held bool) {
 	p.operations.End(o)
 	p.background--
-	if p.spreading[string(o.key)] == o.Number {
-		delete(p.spreading, string(o.key))
+	if p.spreading[string(o.Key)] == o.Number {
+		delete(p.spreading, string(o.Key))
 	}
 	if held {
-		p.held.add(o.key, o.chosen.Carstamp)
+		p.held.add(o.Key, o.chosen.Carstamp)
 	}
 	for _, op := range o.awaited {
 		if waits := p.operations.Find(op); waits != nil && waits.awaits {

@@ -1,6 +1,8 @@
 package gryff
 
-import "github.com/georegister/georegister/replica/protocol/instance"
+import (
+	"github.com/georegister/georegister/replica/protocol/instance"
+)
 
 // The paths that an operation can take, as protocol.Config.Count is told; those of rmws are package instance's.
 const (

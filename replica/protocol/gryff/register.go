@@ -18,8 +18,6 @@ const carriedBytes = 64 << 10
 // quorum: what it holds is durable before it completes anything that rests on it.
 type operation struct {
 	base.Operation
-	request protocol.Request
-	key     []byte
 	asked   quorum.Tally
 	holders quorum.Tally       // reads: who is known to hold chosen, or something newer
 	second  bool               // in the second phase
@@ -28,7 +26,6 @@ type operation struct {
 	after   []*peerv1.Dependency // what it carries
 	rests   uint64               // the journal's mark with which that is durable here; 0: it is
 	backing bool                 // it has a quorum hold that, and has done nothing else yet
-	waited  int                  // round trips for that
 	awaits  bool                 // backing, by reads that do the same for what they found; it has sent nothing
 
 	answered bool     // a regular read that has been, and writes back what it found
@@ -42,7 +39,7 @@ func (p *Protocol) begin(r protocol.Request) *operation {
 	} else {
 		o = &operation{}
 	}
-	o.request, o.Number, o.key = r, p.Op(), p.Keys.Of(r.Operation.Key)
+	o.Operation = p.NewOperation(r)
 	p.operations.Begin(o)
 	p.carry(o)
 	return o
@@ -65,8 +62,8 @@ func (p *Protocol) end(o *operation, r register.Result) {
 }
 
 func (p *Protocol) answer(o *operation, r register.Result) {
-	durable := r.Status != register.OK || p.Durable(o.key) && p.carriedDurably(o) || p.mistakes.AnswerBeforePersist
-	p.CompleteWhen(durable, o.request.Handle, r)
+	durable := r.Status != register.OK || p.Durable(o.Key) && p.carriedDurably(o) || p.mistakes.AnswerBeforePersist
+	p.CompleteWhen(durable, o.Request.Handle, r)
 }
 
 // read is algorithm 7: the coordinator is a proxy, which sends what it holds along and adopts what it gets.
@@ -95,8 +92,8 @@ func (p *Protocol) write(r protocol.Request) {
 
 // firstPhase asks a quorum what it holds of the key.
 func (p *Protocol) firstPhase(o *operation) {
-	o.chosen = p.Load(o.key)
-	if o.request.Operation.Kind == register.Read {
+	o.chosen = p.Load(o.Key)
+	if o.Kind() == register.Read {
 		p.spread(o, p.AskQuorum(&o.asked), peerv1.Kind_READ1)
 		p.decideRead(o)
 		return
@@ -107,11 +104,11 @@ func (p *Protocol) firstPhase(o *operation) {
 
 // ask is the question of the present phase. It is made anew each time: a sent message never changes.
 func (p *Protocol) ask(o *operation, kind peerv1.Kind) *peerv1.Message {
-	m := p.Message(kind, o.Number, o.key)
+	m := p.Message(kind, o.Number, o.Key)
 	if kind != peerv1.Kind_WRITE1 {
 		stamp.Put(m, o.chosen)
 		if o.second && p.mistakes.RereadValue {
-			stamp.Put(m, register.Versioned{Carstamp: o.chosen.Carstamp, Value: p.Load(o.key).Value})
+			stamp.Put(m, register.Versioned{Carstamp: o.chosen.Carstamp, Value: p.Load(o.Key).Value})
 		}
 		if kind == peerv1.Kind_READ1 && len(m.Value) > carriedBytes {
 			m.Value, m.Same = nil, true // the carstamp alone
@@ -131,7 +128,7 @@ func (p *Protocol) ask(o *operation, kind peerv1.Kind) *peerv1.Message {
 // recovery makes the rmw a no-op, and nobody may have seen the result.
 func (p *Protocol) spread(o *operation, to []view.MemberID, kind peerv1.Kind) {
 	own := kind == peerv1.Kind_WRITE1 || kind == peerv1.Kind_WRITE2 || o.backing
-	safe := own || p.Durable(o.key) || p.mistakes.SpreadVolatile
+	safe := own || p.Durable(o.Key) || p.mistakes.SpreadVolatile
 	if kind == peerv1.Kind_WRITE2 { // the write rests on what this member, too, holds of its dependencies
 		safe = p.carriedDurably(o)
 	}
@@ -156,7 +153,7 @@ func (p *Protocol) onRead1(from view.MemberID, m *peerv1.Message) {
 
 func (p *Protocol) onRead1Reply(from view.MemberID, m *peerv1.Message) {
 	o := p.operations.Find(m.Op)
-	if o == nil || o.second || o.backing || o.request.Operation.Kind != register.Read {
+	if o == nil || o.second || o.backing || o.Kind() != register.Read {
 		return
 	}
 	got := stamp.Of(m)
@@ -168,7 +165,7 @@ func (p *Protocol) onRead1Reply(from view.MemberID, m *peerv1.Message) {
 		o.chosen = got
 		o.holders.Restart()
 		o.holders.Answer(p.Counted, from)
-		p.Apply(o.key, got) // algorithm 7, line 5
+		p.Apply(o.Key, got) // algorithm 7, line 5
 	case 0:
 		o.holders.Answer(p.Counted, from)
 	}
@@ -192,7 +189,7 @@ func (p *Protocol) decideRead(o *operation) {
 		p.end(o, o.result(1, true))
 		return
 	}
-	if p.regular && o.request.Operation.Regular && len(o.chosen.Value) <= register.MaxDependencyBytes {
+	if p.regular && o.Request.Operation.Regular && len(o.chosen.Value) <= register.MaxDependencyBytes {
 		if !p.answerRegular(o) {
 			return
 		}
@@ -213,14 +210,14 @@ func (p *Protocol) decideRead(o *operation) {
 
 func (o *operation) result(roundTrips int, fast bool) register.Result {
 	return register.Result{
-		Status: register.OK, Value: o.chosen.Value, Carstamp: o.chosen.Carstamp, RoundTrips: o.waited + roundTrips, Fast: fast && o.waited == 0,
+		Status: register.OK, Value: o.chosen.Value, Carstamp: o.chosen.Carstamp, RoundTrips: o.Trips + roundTrips, Fast: fast && o.Trips == 0,
 	}
 }
 
 // reread is the mistake of taking what the register holds by now for the value of the chosen carstamp.
 func (p *Protocol) reread(o *operation, r register.Result) register.Result {
 	if p.mistakes.RereadValue {
-		r.Value = p.Load(o.key).Value
+		r.Value = p.Load(o.Key).Value
 	}
 	return r
 }
@@ -236,7 +233,7 @@ func (p *Protocol) onWrite1(from view.MemberID, m *peerv1.Message) {
 
 func (p *Protocol) onWrite1Reply(from view.MemberID, m *peerv1.Message) {
 	o := p.operations.Find(m.Op)
-	if o == nil || o.second || o.backing || o.request.Operation.Kind != register.Write {
+	if o == nil || o.second || o.backing || o.Kind() != register.Write {
 		return
 	}
 	if got := stamp.Of(m).Carstamp; o.chosen.Carstamp.Less(got) {
@@ -264,7 +261,7 @@ func (p *Protocol) decideWrite(o *operation) {
 func (p *Protocol) newCarstamp(o *operation) register.Carstamp {
 	latest := o.chosen.Carstamp.Timestamp
 	if !p.mistakes.SameTag {
-		latest = max(latest, p.Load(o.key).Carstamp.Timestamp)
+		latest = max(latest, p.Load(o.Key).Carstamp.Timestamp)
 	}
 	return register.Carstamp{Timestamp: latest + 1, Writer: p.me}
 }
@@ -272,8 +269,8 @@ func (p *Protocol) newCarstamp(o *operation) register.Carstamp {
 // update begins a write's second phase, under a carstamp that it keeps.
 func (p *Protocol) update(o *operation, c register.Carstamp) {
 	o.second = true
-	o.chosen = register.Versioned{Carstamp: c, Value: o.request.Operation.Value}
-	p.Apply(o.key, o.chosen)
+	o.chosen = register.Versioned{Carstamp: c, Value: o.Request.Operation.Value}
+	p.Apply(o.Key, o.chosen)
 	p.Took(pathWrite)
 	o.asked.Restart()
 	p.spread(o, p.AskQuorum(&o.asked), peerv1.Kind_WRITE2)
@@ -287,11 +284,7 @@ func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
 		return
 	}
 	p.Apply(m.Key, stamp.Of(m))
-	kind := peerv1.Kind_READ2_REPLY
-	if m.Kind == peerv1.Kind_WRITE2 {
-		kind = peerv1.Kind_WRITE2_REPLY
-	}
-	p.SendDurably(from, p.Message(kind, m.Op, nil))
+	p.SendDurably(from, p.Message(m.Kind+1, m.Op, nil))
 }
 
 func (p *Protocol) onUpdateReply(from view.MemberID, m *peerv1.Message) {
@@ -315,7 +308,7 @@ func (p *Protocol) decideUpdate(o *operation) {
 		p.spreadEnded(o, true)
 		return
 	}
-	if o.request.Operation.Kind == register.Write {
+	if o.Kind() == register.Write {
 		r := o.result(min(2, 2*(p.Config.View.Size()-1)), false)
 		r.Value = nil
 		p.end(o, r)
@@ -330,8 +323,8 @@ func (p *Protocol) expire(o *operation) {
 		p.spreadEnded(o, false)
 		return
 	}
-	r := base.Untaken(o.request.Operation.Kind, 0, p.NoQuorum())
-	if o.second && o.request.Operation.Kind == register.Write {
+	r := base.Untaken(o.Kind(), 0, p.NoQuorum())
+	if o.second && o.Kind() == register.Write {
 		r = base.MayTake(register.Write, 0, p.NoQuorum())
 	}
 	p.end(o, r)
@@ -346,7 +339,7 @@ func (p *Protocol) retransmit(o *operation) {
 		p.Took(pathRegisterRetry)
 		if p.mistakes.RetryWithNewTag && o.kind() == peerv1.Kind_WRITE2 {
 			o.chosen.Carstamp = p.newCarstamp(o)
-			p.Apply(o.key, o.chosen)
+			p.Apply(o.Key, o.chosen)
 		}
 		p.spread(o, to, o.kind())
 	}
@@ -354,9 +347,9 @@ func (p *Protocol) retransmit(o *operation) {
 
 func (o *operation) kind() peerv1.Kind {
 	switch {
-	case o.request.Operation.Kind == register.Read && o.second, o.backing:
+	case o.Kind() == register.Read && o.second, o.backing:
 		return peerv1.Kind_READ2
-	case o.request.Operation.Kind == register.Read:
+	case o.Kind() == register.Read:
 		return peerv1.Kind_READ1
 	case o.second:
 		return peerv1.Kind_WRITE2

@@ -20,10 +20,10 @@ func (p *Protocol) Unfinished() []protocol.Request {
 	for o := range p.operations.InProgress() {
 		switch {
 		case o.answered:
-		case o.second && o.request.Operation.Kind == register.Write:
-			list(o.request, o.chosen.Carstamp)
+		case o.second && o.Kind() == register.Write:
+			list(o.Request, o.chosen.Carstamp)
 		default:
-			list(o.request, nil)
+			list(o.Request, nil)
 		}
 	}
 	p.operations.Clear()

@@ -62,10 +62,10 @@ func TestUnfinishedListsEverythingOnce(t *testing.T) {
 		p.Submit(appends(handle, protocol.Instant(handle)))
 	}
 	for o := range p.operations.InProgress() {
-		if h := o.request.Handle; h == 3 || h == 4 {
+		if h := o.Request.Handle; h == 3 || h == 4 {
 			p.Receive(2, &peerv1.Message{Kind: peerv1.Kind_WRITE1_REPLY, Op: o.Number, Timestamp: 2 * h})
 		}
-		if o.request.Handle == 4 { // it ends, and only its completion is still to be handed over
+		if o.Request.Handle == 4 { // it ends, and only its completion is still to be handed over
 			p.Receive(2, &peerv1.Message{Kind: peerv1.Kind_WRITE2_REPLY, Op: o.Number})
 		}
 	}

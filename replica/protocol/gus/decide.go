@@ -8,7 +8,7 @@ import (
 
 // recover has the write decided that a read found undecided, if nobody else here does.
 func (p *Protocol) recover(o *operation) {
-	for _, other := range p.of(o.key) {
+	for _, other := range p.of(o.Key) {
 		if other != o && other.origin == o.origin && (other.stage == locking || other.stage == committing) {
 			p.later(o)
 			return
@@ -108,7 +108,7 @@ func (p *Protocol) choose(o *operation) {
 		// larger was read before the write began. Neither tag would be right in both cases.
 		p.giveUp(o, "members changed during the write")
 	case o.writes():
-		r := p.load(o.key)
+		r := p.load(o.Key)
 		p.Took(pathWriteRetags)
 		p.commit(o, p.nextTimestamp(o, &r))
 	default:
@@ -150,14 +150,14 @@ func (p *Protocol) decided(o *operation, timestamp uint64) {
 	found, origin := o.tag(), o.origin
 	o.timestamp = timestamp
 	v := register.Versioned{Carstamp: o.tag(), Value: o.value}
-	if r := p.load(o.key); r.Carstamp.Less(v.Carstamp) {
+	if r := p.load(o.Key); r.Carstamp.Less(v.Carstamp) {
 		r.hold(v, origin, o.born)
 		r.settle(origin, timestamp)
-		p.store(o.key, r)
+		p.store(o.Key, r)
 	}
-	m := p.message(peerv1.Kind_GUS_FINAL, 0, o.key, origin, timestamp)
+	m := p.message(peerv1.Kind_GUS_FINAL, 0, o.Key, origin, timestamp)
 	for _, id := range p.Config.Nearest {
-		p.sendDurably(id, m)
+		p.Reply(p.durable(o.Key), id, m)
 	}
 	if !o.writes() && v.Carstamp.Less(found) {
 		o.restarted = true
@@ -165,5 +165,5 @@ func (p *Protocol) decided(o *operation, timestamp uint64) {
 	} else {
 		p.finish(o, v)
 	}
-	p.onFinal(o.key, origin, timestamp) // nothing waits for that to be durable
+	p.onFinal(o.Key, origin, timestamp) // nothing waits for that to be durable
 }

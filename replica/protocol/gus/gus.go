@@ -29,6 +29,7 @@ import (
 // Protocol is one member's part of Gus.
 type Protocol struct {
 	*base.Base
+	base.Settled
 	mistakes Mistakes
 	bounds   Bounds
 	// three says that the view is a plain one of three members, relaxed that it is a plain one with relaxed quorums. In
@@ -152,9 +153,7 @@ func (p *Protocol) Submit(r protocol.Request) {
 }
 
 func (p *Protocol) begin(r protocol.Request) *operation {
-	o := &operation{
-		Operation: base.Operation{Number: p.Op()}, requests: []protocol.Request{r}, key: p.Keys.Of(r.Operation.Key),
-	}
+	o := &operation{Operation: p.NewOperation(r), requests: []protocol.Request{r}}
 	p.operations.Begin(o)
 	k := p.active[r.Operation.Key]
 	if k == nil {
@@ -179,7 +178,7 @@ const refusal = "not supported by protocol Gus; it stores plain registers, which
 
 // Receive serves another coordinator, or counts an answer for this one.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
-	if m == nil || m.Gus == nil || from == p.Config.Self || p.Config.View.Index(from) < 0 {
+	if m.Gus == nil {
 		return
 	}
 	switch m.Kind {
@@ -202,7 +201,7 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
 	o := p.operations.Find(m.Op)
 	if o == nil || o.stage == 0 || m.Kind != o.stage.asks()+1 {
-		p.Took(pathStale)
+		p.Took(base.PathStale)
 		return
 	}
 	switch o.stage {
@@ -249,22 +248,9 @@ func (p *Protocol) message(kind peerv1.Kind, op uint64, key []byte, origin regis
 	return m
 }
 
-// sendDurably sends once the record of the message's key is durable.
-func (p *Protocol) sendDurably(to view.MemberID, m *peerv1.Message) {
-	durable := p.durable(m.Key)
-	if !durable {
-		p.Took(pathReplyWaits)
-	}
-	p.SendWhen(durable, to, m)
-}
-
 // reply sends an answer: it tells of what the member holds or has promised, and so waits for the disk.
 func (p *Protocol) reply(to view.MemberID, m *peerv1.Message) {
-	if p.mistakes.AckBeforePersist {
-		p.Send(to, m)
-		return
-	}
-	p.sendDurably(to, m)
+	p.Reply(p.durable(m.Key) || p.mistakes.AckBeforePersist, to, m)
 }
 
 func (p *Protocol) durable(key []byte) bool {

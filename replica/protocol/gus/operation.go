@@ -34,7 +34,6 @@ func (s stage) asks() peerv1.Kind {
 type operation struct {
 	base.Operation
 	requests []protocol.Request // one of a write
-	key      []byte
 	stage    stage
 
 	// The write that this operation makes, or the one that has the largest tag that a read found: the tag that it began
@@ -72,7 +71,6 @@ type operation struct {
 	beyond view.MemberID // has a larger tag than the origin; 0: nobody
 
 	after   protocol.Instant // nothing is asked before
-	trips   int              // round trips that the answer waits for
 	retries int              // how often members were asked again
 }
 
@@ -80,7 +78,7 @@ type operation struct {
 // majority with relaxed quorums, or a quorum of which some have forgotten the write.
 const patience = 8
 
-func (o *operation) writes() bool { return o.requests[0].Operation.Kind == register.Write }
+func (o *operation) writes() bool { return o.Kind() == register.Write }
 
 // tag is the present tag of the operation's write.
 func (o *operation) tag() register.Carstamp {
@@ -102,7 +100,7 @@ func (p *Protocol) ask(o *operation, members []view.MemberID) {
 	for _, id := range members {
 		// A writer that changes a tag has promised not to count as a holder of the old one; and whoever proposes
 		// counts its own promise.
-		p.sendDurably(id, m)
+		p.Reply(p.durable(o.Key), id, m)
 	}
 }
 
@@ -110,14 +108,14 @@ func (p *Protocol) question(o *operation) *peerv1.Message {
 	if o.stage == reading {
 		return p.readMessage(o)
 	}
-	m := p.message(o.stage.asks(), o.Number, o.key, o.origin, o.timestamp)
+	m := p.message(o.stage.asks(), o.Number, o.Key, o.origin, o.timestamp)
 	setBallot(m, o.ballot)
 	if o.stage == speculating || o.ballot.round == 1 {
 		m.Gus.Born = o.born // in later ballots, to hold the tag is no vote
 	}
 	if o.stage == speculating {
 		m.Gus.Ended = o.origin.Timestamp
-		for _, other := range p.active[string(o.key)].operations {
+		for _, other := range p.active[string(o.Key)].operations {
 			if other.writes() && other.origin.Writer == o.origin.Writer {
 				m.Gus.Ended = min(m.Gus.Ended, other.origin.Timestamp)
 			}
@@ -133,7 +131,7 @@ func (p *Protocol) question(o *operation) *peerv1.Message {
 func (p *Protocol) everyone(o *operation) []view.MemberID {
 	o.answered.Restart()
 	o.forgot.Restart()
-	o.trips++
+	o.Trips++
 	return p.AskAll(&o.answered)
 }
 
@@ -185,9 +183,9 @@ func (p *Protocol) later(o *operation) {
 // finish completes an operation that a quorum holds. The coordinator may be one of the holders, so it does not tell
 // before its own record is durable.
 func (p *Protocol) finish(o *operation, v register.Versioned) {
-	durable := p.durable(o.key) || p.mistakes.CompleteBeforePersist
+	durable := p.durable(o.Key) || p.mistakes.CompleteBeforePersist
 	for _, request := range o.requests {
-		r := register.Result{Status: register.OK, Carstamp: v.Carstamp, RoundTrips: o.trips, Fast: o.trips <= 1}
+		r := register.Result{Status: register.OK, Carstamp: v.Carstamp, RoundTrips: o.Trips, Fast: o.Trips <= 1}
 		if request.Operation.Kind == register.Read {
 			r.Value = v.Value
 		}
@@ -199,9 +197,8 @@ func (p *Protocol) finish(o *operation, v register.Versioned) {
 // giveUp ends a write of which nobody can say what its tag is to be. It keeps the one that it has: a later read may
 // have it decided.
 func (p *Protocol) giveUp(o *operation, why string) {
-	p.Took(pathUnknown)
 	p.issued = max(p.issued, o.timestamp)
-	p.Complete(o.requests[0].Handle, base.MayTake(register.Write, o.trips, why))
+	p.GiveUp(&o.requests[0], true, o.Trips, why)
 	p.end(o)
 }
 
@@ -254,13 +251,10 @@ func (p *Protocol) expire(o *operation) {
 		if !p.Late(&r) {
 			return false
 		}
-		path, result := pathUnavailable, base.Untaken(r.Operation.Kind, o.trips, why)
-		if r.Operation.Kind == register.Write {
-			path, result = pathUnknown, base.MayTake(r.Operation.Kind, o.trips, why)
+		if o.writes() {
 			p.issued = max(p.issued, o.timestamp)
 		}
-		p.Took(path)
-		p.Complete(r.Handle, result)
+		p.GiveUp(&r, o.writes(), o.Trips, why)
 		return true
 	})
 	if len(o.requests) == 0 {
@@ -271,17 +265,17 @@ func (p *Protocol) expire(o *operation) {
 func (p *Protocol) end(o *operation) {
 	o.stage, o.waits = 0, false
 	p.operations.End(o)
-	if p.joining[string(o.key)] == o {
-		delete(p.joining, string(o.key))
+	if p.joining[string(o.Key)] == o {
+		delete(p.joining, string(o.Key))
 	}
-	k := p.active[string(o.key)]
+	k := p.active[string(o.Key)]
 	if k == nil {
 		return
 	}
 	k.operations = slices.DeleteFunc(k.operations, func(x *operation) bool { return x == o })
 	switch {
 	case len(k.operations) == 0:
-		delete(p.active, string(o.key))
+		delete(p.active, string(o.Key))
 	case !k.reads():
 		k.versions = nil
 	}

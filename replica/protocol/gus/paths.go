@@ -1,5 +1,9 @@
 package gus
 
+import (
+	"github.com/georegister/georegister/replica/protocol/base"
+)
+
 // The paths that an operation or an answer can take, as protocol.Config.Count is told.
 const (
 	pathReadFinal     = "read.final"     // the largest tag that a quorum told of is final
@@ -19,21 +23,15 @@ const (
 	pathRefused       = "refused"        // a ballot was refused
 	pathForgotten     = "forgotten"      // a member could not tell what it had said of a write
 	pathRetry         = "retry"          // a question was asked again
-	pathReplyWaits    = "reply.waits"    // an answer waits for the disk
-	pathStale         = "reply.stale"    // an answer that nothing waits for
-	pathUnavailable   = "unavailable"    // given up without effect
-	pathUnknown       = "unknown"        // a write given up
 	pathUnsupported   = "unsupported"    // an rmw
 )
 
 // Paths lists the names that protocol.Config.Count can be told while the view stays what it is. That a member forgets
 // takes more undecided writes of one key than searches make, but for those with smaller bounds (ForgetfulPaths).
 func Paths() []string {
-	return []string{
-		pathReadFinal, pathReadHeld, pathReadWaits, pathReadRecovers, pathReadPassed, pathReadOvertaken, pathReadJoined, pathAdopted,
-		pathWriteFast, pathWriteRetags, pathWriteHeard, pathRefused, pathRetry, pathReplyWaits, pathStale,
-		pathUnavailable, pathUnknown, pathUnsupported,
-	}
+	return append(base.Paths(), pathReadFinal, pathReadHeld, pathReadWaits, pathReadRecovers, pathReadPassed,
+		pathReadOvertaken, pathReadJoined, pathAdopted, pathWriteFast, pathWriteRetags, pathWriteHeard, pathRefused,
+		pathRetry, pathUnsupported)
 }
 
 // ForgetfulPaths lists those that only members that forget lead to. That a read leaves out a tag (pathReadBelow) takes

@@ -13,7 +13,7 @@ const maxPiggyback = 64 << 10
 
 // read begins a round of reading (line 16), or begins it anew. The coordinator's own register is the first answer.
 func (p *Protocol) read(o *operation) {
-	r := p.load(o.key)
+	r := p.load(o.Key)
 	v, of := r.newest()
 	o.stage, o.waits, o.relayed, o.after = reading, false, false, 0
 	o.asked = v
@@ -34,7 +34,7 @@ func (p *Protocol) read(o *operation) {
 		o.answered.Answer(p.Counted, p.Config.Self)
 		return
 	}
-	o.trips++
+	o.Trips++
 	if p.relaxed {
 		// Answers of a majority say what the largest tag is; more of them, whether enough hold it.
 		p.ask(o, o.answered.Ask(&p.Config, p.Now, p.enough-1))
@@ -81,7 +81,7 @@ func (p *Protocol) find(o *operation, v register.Versioned, of *write) {
 // paper's piggyback (section 5.2) goes the other way only, and leaves a read to wait if the reader is ahead. With
 // relaxed quorums it brings what is not final, to the same end.
 func (p *Protocol) readMessage(o *operation) *peerv1.Message {
-	r := p.load(o.key)
+	r := p.load(o.Key)
 	v, of := o.asked, r.about(o.asked.Carstamp)
 	if o.relayed {
 		of = &write{origin: o.origin, born: o.born}
@@ -90,11 +90,11 @@ func (p *Protocol) readMessage(o *operation) *peerv1.Message {
 	if of != nil {
 		origin = of.origin
 	}
-	m := p.message(peerv1.Kind_GUS_READ, o.Number, o.key, origin, v.Carstamp.Timestamp)
+	m := p.message(peerv1.Kind_GUS_READ, o.Number, o.Key, origin, v.Carstamp.Timestamp)
 	if of != nil {
 		m.Gus.Born = of.born
 	}
-	if p.durable(o.key) || p.mistakes.ExposeVolatile { // the writer may count that, and others may tell it on
+	if p.durable(o.Key) || p.mistakes.ExposeVolatile { // the writer may count that, and others may tell it on
 		m.Gus.Final = r.final(v.Carstamp)
 		m.Gus.Held = p.holds(&r, v.Carstamp)
 	}
@@ -116,9 +116,9 @@ func (p *Protocol) onReadReply(o *operation, from view.MemberID, m *peerv1.Messa
 	}
 	holds := !p.relaxed || m.Gus.Held
 	if holds {
-		p.heard(o.key, v.Carstamp, from)
+		p.heard(o.Key, v.Carstamp, from)
 	}
-	p.learn(o.key, v, m)
+	p.learn(o.Key, v, m)
 	if o.stage != reading {
 		return // it ended with what was learned
 	}
@@ -190,7 +190,7 @@ func (p *Protocol) learn(key []byte, v register.Versioned, m *peerv1.Message) {
 // safe is condition SafeToRead (lines 19 and 20), corrected. A quorum has told of its tags. The largest may be returned
 // if it is final; with three also if it is in the views of a quorum, that is, each of them has said that it holds it.
 func (p *Protocol) safe(o *operation) {
-	r := p.load(o.key)
+	r := p.load(o.Key)
 	found := register.Versioned{Carstamp: o.tag(), Value: o.value}
 	if p.holds(&r, found.Carstamp) {
 		o.holders.Answer(p.Counted, p.Config.Self)
@@ -227,14 +227,14 @@ func (p *Protocol) wait(o *operation) {
 		p.later(o)
 		o.after = o.after.Add(p.Config.Retry / 2)
 		if !p.relaxed {
-			o.trips++
+			o.Trips++
 		}
 	}
 	if !p.relaxed || o.relayed || o.answered.Count(p.Counted) < p.enough {
 		return
 	}
 	o.relayed = true
-	o.trips++
+	o.Trips++
 	if p.votes(o.born) && o.tag() == o.origin {
 		p.Took(pathReadRelays)
 		o.full, o.asked = true, register.Versioned{Carstamp: o.tag(), Value: o.value}
@@ -253,7 +253,7 @@ func (p *Protocol) alsoHolds(o *operation) view.MemberID {
 // finishWith completes a read with something final whose tag is no less than what a quorum has told of, if there is.
 func (p *Protocol) finishWith(o *operation, r *record, least register.Carstamp) bool {
 	v, ok := r.Versioned, r.final(r.Carstamp) && !r.Carstamp.Less(least)
-	for _, version := range p.active[string(o.key)].versions {
+	for _, version := range p.active[string(o.Key)].versions {
 		t := register.Carstamp{Timestamp: version.final, Writer: version.origin.Writer}
 		if !ok && version.final != 0 && !t.Less(least) {
 			v, ok = register.Versioned{Carstamp: t, Value: version.value}, true

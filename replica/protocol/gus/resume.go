@@ -5,12 +5,6 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// Settle implements member.Inner. What is undecided is decided by whoever reads it, with any quorum.
-func (p *Protocol) Settle(protocol.Instant) bool { return true }
-
-// Unsettled implements member.Inner: what members have said of undecided writes goes with their records.
-func (p *Protocol) Unsettled() int { return 0 }
-
 // resume is a protocol.Resume: it says which write goes on.
 type resume struct {
 	tag    register.Carstamp

@@ -8,7 +8,7 @@ import (
 
 // write begins a write with a speculative timestamp (algorithm 1, lines 1 to 3).
 func (p *Protocol) write(o *operation) {
-	r := p.load(o.key)
+	r := p.load(o.Key)
 	o.origin = register.Carstamp{Timestamp: p.nextTimestamp(o, &r), Writer: p.writer()}
 	if o.origin.Check() != nil {
 		p.Complete(o.requests[0].Handle, register.Result{Status: register.Unavailable, Message: register.Exhausted})
@@ -20,15 +20,15 @@ func (p *Protocol) write(o *operation) {
 		o.born, o.unsure = p.Config.View.Epoch, p.relaxed
 	}
 	o.stage = speculating
-	p.remember(o.key, o.origin, o.value)
-	p.shelf.put(o.key, o.origin, true)
+	p.remember(o.Key, o.origin, o.value)
+	p.shelf.put(o.Key, o.origin, true)
 	members := p.everyone(o)
 	o.answered.Answer(p.Counted, p.Config.Self)
 	if p.enough == 0 {
 		// What a holder says is final in no case, so the writer's own member may hold the tag at once. Where holding it is
 		// voting for it, the writer does so last, since it may have to change the tag.
 		r.hold(register.Versioned{Carstamp: o.origin, Value: o.value}, o.origin, o.born)
-		p.store(o.key, r)
+		p.store(o.Key, r)
 	}
 	p.ask(o, members)
 	p.decide(o)
@@ -41,7 +41,7 @@ func (p *Protocol) nextTimestamp(o *operation, r *record) uint64 {
 	last := max(v.Carstamp.Timestamp, r.Carstamp.Timestamp, o.seen)
 	if !p.mistakes.ShareTags {
 		last = max(last, p.issued)
-		for _, other := range p.active[string(o.key)].operations {
+		for _, other := range p.active[string(o.Key)].operations {
 			if other.stage != 0 && other.writes() {
 				last = max(last, other.timestamp)
 			}
@@ -91,7 +91,7 @@ func (p *Protocol) decide(o *operation) {
 			return
 		}
 		p.Took(pathWriteRetags)
-		r := p.load(o.key)
+		r := p.load(o.Key)
 		o.ballot = ballot{1, o.origin.Writer}
 		p.commit(o, p.nextTimestamp(o, &r))
 	case p.relaxed && o.answered.Count(p.Counted) == p.Config.View.Size():

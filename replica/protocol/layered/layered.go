@@ -121,7 +121,7 @@ func New(config protocol.Config, journal *protocol.Journal, known *quorum.Incarn
 	return p
 }
 
-// Submit implements protocol.Protocol.
+// Submit implements protocol.Machine.
 func (p *Protocol) Submit(r protocol.Request) {
 	o := &operation{request: r}
 	switch {
@@ -143,7 +143,7 @@ func (p *Protocol) Submit(r protocol.Request) {
 	p.inner.Submit(r)
 }
 
-// Receive implements protocol.Protocol.
+// Receive implements protocol.Machine.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 	if m == nil || m.Fragment == nil {
 		p.inner.Receive(from, m)
@@ -180,7 +180,7 @@ func (p *Protocol) serve(from view.MemberID, m *peerv1.Message) {
 	}
 }
 
-// Tick implements protocol.Protocol.
+// Tick implements protocol.Machine.
 func (p *Protocol) Tick(now protocol.Instant) {
 	p.Now, p.voting = now, true
 	p.inner.Tick(now)
@@ -191,7 +191,7 @@ func (p *Protocol) Tick(now protocol.Instant) {
 	p.repair()
 }
 
-// Ready implements protocol.Protocol.
+// Ready implements protocol.Machine.
 func (p *Protocol) Ready() protocol.Effects {
 	if p.Err() != nil {
 		return p.Outbox.Ready()
@@ -257,7 +257,7 @@ func (p *Protocol) Settle(now protocol.Instant) bool {
 // Unsettled implements member.Inner.
 func (p *Protocol) Unsettled() int { return p.inner.Unsettled() + len(p.wanted) }
 
-// Unfinished implements member.Inner. A write whose metadata was not written begins again, under another name.
+// Unfinished implements protocol.Machine. A write whose metadata was not written begins again, under another name.
 func (p *Protocol) Unfinished() []protocol.Request {
 	unfinished := p.inner.Unfinished()
 	for _, w := range p.ordered {
@@ -284,7 +284,7 @@ func (p *Protocol) Unfinished() []protocol.Request {
 	return unfinished
 }
 
-// Pace implements member.Inner.
+// Pace implements protocol.Machine.
 func (p *Protocol) Pace(retry, suspect time.Duration) {
 	p.Base.Pace(retry, suspect)
 	p.inner.Pace(retry, suspect)

@@ -82,14 +82,14 @@ func prepare(config protocol.Config, journal *protocol.Journal, known *quorum.In
 	}
 }
 
-// Submit implements protocol.Protocol.
+// Submit implements protocol.Machine.
 func (p *Protocol) Submit(r protocol.Request) {
 	if !p.Invalid(r) {
 		p.clients.begin(r)
 	}
 }
 
-// Receive implements protocol.Protocol.
+// Receive implements protocol.Machine.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 	p.recount()
 	if p.ticked {
@@ -118,7 +118,7 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 	}
 }
 
-// Tick implements protocol.Protocol.
+// Tick implements protocol.Machine.
 func (p *Protocol) Tick(now protocol.Instant) {
 	p.Now = now
 	p.recount()
@@ -132,7 +132,7 @@ func (p *Protocol) Tick(now protocol.Instant) {
 	p.extension.Tick(now)
 }
 
-// Ready implements protocol.Protocol.
+// Ready implements protocol.Machine.
 func (p *Protocol) Ready() protocol.Effects {
 	if p.ticked {
 		p.recount()
