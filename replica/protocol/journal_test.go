@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 )
 
 func sorted[V any](m map[string]V) []string {
@@ -32,7 +32,7 @@ func TestJournalMatchesItsModel(t *testing.T) {
 	for seed := range int64(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewSource(seed))
-			d := disktest.Disk{}
+			d := protocoltest.Disk{}
 			j := protocol.NewJournal(d)
 			m := model{newest: map[string][]byte{}, changed: map[string]uint64{}, next: 1}
 			for range 200 {
@@ -140,7 +140,7 @@ func (m *model) check(t *testing.T, j *protocol.Journal, r *rand.Rand) {
 }
 
 func TestJournalKeepsAbsentAndEmptyApart(t *testing.T) {
-	j := protocol.NewJournal(disktest.Disk{})
+	j := protocol.NewJournal(protocoltest.Disk{})
 	j.Put([]byte("k"), nil)
 	if value, ok := j.Get([]byte("k")); !ok || value == nil {
 		t.Errorf("a nil value was put, and reads as %v, %v", value, ok)
@@ -152,7 +152,7 @@ func TestJournalKeepsAbsentAndEmptyApart(t *testing.T) {
 }
 
 func TestARecordThatIsOverwrittenInFlightIsNotDurable(t *testing.T) {
-	d := disktest.Disk{}
+	d := protocoltest.Disk{}
 	j := protocol.NewJournal(d)
 	j.Put([]byte("k"), []byte("one"))
 	first := j.Take()
@@ -177,7 +177,7 @@ var _ protocol.Loader = (*loader)(nil)
 
 // loader remembers what it was told to load.
 type loader struct {
-	disktest.Disk
+	protocoltest.Disk
 	loaded []string
 }
 
@@ -189,7 +189,7 @@ func (l *loader) Load(keys [][]byte) {
 
 // A disk is asked for nothing that it may not have yet.
 func TestWhatIsNotDurableIsNotLoaded(t *testing.T) {
-	l := &loader{Disk: disktest.Disk{}}
+	l := &loader{Disk: protocoltest.Disk{}}
 	j := protocol.NewJournal(l)
 	j.Put([]byte("b"), []byte("1"))
 	j.Delete([]byte("c"))
@@ -204,5 +204,5 @@ func TestWhatIsNotDurableIsNotLoaded(t *testing.T) {
 	if j.Load(keys()); !slices.Equal(l.loaded, []string{"a", "b", "c", "d"}) {
 		t.Errorf("loaded %q once all is durable", l.loaded)
 	}
-	protocol.NewJournal(disktest.Disk{}).Load(keys()) // it has no way to do so
+	protocol.NewJournal(protocoltest.Disk{}).Load(keys()) // it has no way to do so
 }

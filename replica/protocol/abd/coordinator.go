@@ -6,7 +6,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/quorum"
-	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -53,7 +53,7 @@ func (p *Protocol) onQueryReply(from view.MemberID, m *peerv1.Message) {
 	if !o.answered.Answer(p.Counted, from) && p.mistakes.CountTwice {
 		o.duplicates++
 	}
-	answer := stamp.Of(m)
+	answer := wire.Of(m)
 	if m.Same {
 		answer = o.own
 	}
@@ -175,9 +175,9 @@ func (p *Protocol) ask(o *operation, members []view.MemberID) {
 		if p.mistakes.RereadValue {
 			said.Value = p.Load(o.Key).Value
 		}
-		stamp.Put(m, said)
+		wire.Put(m, said)
 	case !o.writes():
-		stamp.Put(m, register.Versioned{Carstamp: o.own.Carstamp})
+		wire.Put(m, register.Versioned{Carstamp: o.own.Carstamp})
 	}
 	p.SendAll(members, m)
 }

@@ -2,7 +2,7 @@ package abd
 
 import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -14,20 +14,20 @@ func (p *Protocol) onQuery(from view.MemberID, m *peerv1.Message) {
 	current := p.Load(m.Key)
 	reply := p.Message(m.Kind+1, m.Op, m.Key)
 	if m.Kind == peerv1.Kind_WRITE1 {
-		stamp.Put(reply, register.Versioned{Carstamp: current.Carstamp})
+		wire.Put(reply, register.Versioned{Carstamp: current.Carstamp})
 		p.Send(from, reply)
 		return
 	}
-	if reply.Same = current.Carstamp == stamp.Of(m).Carstamp; reply.Same {
+	if reply.Same = current.Carstamp == wire.Of(m).Carstamp; reply.Same {
 		current.Value = nil
 	}
-	stamp.Put(reply, current)
+	wire.Put(reply, current)
 	p.Reply(p.Durable(m.Key) || p.mistakes.ExposeVolatile, from, reply)
 }
 
 // onUpdate applies what READ2 and WRITE2 propagate. The reply says that this member holds that tag or a larger one, and
 // will after a crash.
 func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
-	p.Apply(m.Key, stamp.Of(m))
+	p.Apply(m.Key, wire.Of(m))
 	p.Reply(p.Durable(m.Key) || p.mistakes.AckBeforePersist, from, p.Message(m.Kind+1, m.Op, m.Key))
 }

@@ -6,7 +6,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/protocol/slab"
-	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -43,13 +43,13 @@ type State struct {
 
 // Put sets what a message tells of the state.
 func (s State) Put(m *peerv1.Message) {
-	stamp.Put(m, s.Versioned)
+	wire.Put(m, s.Versioned)
 	m.RmwPaxos.Table = s.Table
 }
 
 // StateOf is the state that a message tells of.
 func StateOf(m *peerv1.Message) State {
-	return State{Versioned: stamp.Of(m), Table: m.GetRmwPaxos().GetTable()}
+	return State{Versioned: wire.Of(m), Table: m.GetRmwPaxos().GetTable()}
 }
 
 // Acceptor is what a member has promised and accepted for a key.
@@ -141,7 +141,7 @@ func decodeAcceptor(encoded []byte, check func(any) error) (Acceptor, error) {
 	return Acceptor{
 		Promised: BallotOf(r.Ack), Accepted: BallotOf(r.Voted), AcceptedIn: r.VotedIn,
 		State: State{
-			Versioned: register.Versioned{Carstamp: stamp.Carstamp(r.Timestamp, r.Writer, 0), Value: stamp.Value(r.Present, r.Value)},
+			Versioned: register.Versioned{Carstamp: wire.Carstamp(r.Timestamp, r.Writer, 0), Value: wire.Value(r.Present, r.Value)},
 			Table:     r.Table,
 		},
 	}, nil

@@ -6,7 +6,7 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/base"
-	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -18,7 +18,7 @@ func TestOperationNumbersOfProcessesDiffer(t *testing.T) {
 			c := protocol.Config{Self: 1, Boot: boot, View: view.View{Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}}
 			r := quorum.FirstDisks(c.View)
 			r.Learn(1, incarnation+1)
-			first := base.New("test", c, protocol.NewJournal(disktest.Disk{}), r).LastOp()
+			first := base.New("test", c, protocol.NewJournal(protocoltest.Disk{}), r).LastOp()
 			if seen[first] || first&(1<<40-1) != 0 {
 				t.Errorf("incarnation %d, boot %d: numbers begin at %x", incarnation+1, boot, first)
 			}

@@ -6,7 +6,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/bounds"
-	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -44,7 +44,7 @@ func (r *Registers) Apply(key []byte, v register.Versioned) {
 	if !r.Load(key).Carstamp.Less(v.Carstamp) || r.Err() != nil {
 		return
 	}
-	raw, err := stamp.Record(v).MarshalVT()
+	raw, err := wire.Record(v).MarshalVT()
 	if err != nil {
 		r.Fault("encode the register of key %q: %w", key, err)
 		return
@@ -82,5 +82,5 @@ func decodeRegister(raw []byte) (register.Versioned, error) {
 	if err := bounds.Record(&record); err != nil {
 		return register.Versioned{}, err
 	}
-	return stamp.OfRecord(&record), nil
+	return wire.OfRecord(&record), nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/protocol/catalog"
-	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -45,7 +45,7 @@ func newcomer(t testing.TB, name string) member.Inner {
 	inner := entry.Factory(protocol.Config{
 		Self: 1, View: v, Boot: 1, Functions: register.NewRegistry(), Limits: register.DefaultLimits(), Retry: 1, Suspect: 4,
 		Nearest: []view.MemberID{2, 3},
-	}, protocol.NewJournal(disktest.Disk{}), quorum.FirstDisks(v))
+	}, protocol.NewJournal(protocoltest.Disk{}), quorum.FirstDisks(v))
 	inner.Ready()
 	return inner
 }

@@ -10,10 +10,10 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/abd"
-	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/raft"
 	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
@@ -26,7 +26,7 @@ type three struct {
 	t       *testing.T
 	members [3]*member.Member
 	logs    [3]*protocol.Journal
-	disks   [3]disktest.Disk
+	disks   [3]protocoltest.Disk
 	ended   map[uint64]register.Result
 	handle  uint64
 	now     protocol.Instant
@@ -36,7 +36,7 @@ func start(t *testing.T, factory member.Factory) *three {
 	c := &three{t: t, ended: map[uint64]register.Result{}}
 	v := view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}
 	for i := range c.members {
-		c.disks[i] = disktest.Disk{}
+		c.disks[i] = protocoltest.Disk{}
 		c.logs[i] = protocol.NewJournal(c.disks[i])
 		m, err := member.Start(protocol.Config{
 			Self: view.MemberID(i + 1), View: v, Boot: 1, Functions: register.NewRegistry(), Limits: register.DefaultLimits(),
@@ -175,7 +175,7 @@ func TestAnAdoptedRecordAboveTheBoundIsRefused(t *testing.T) {
 			Self: 1, View: view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}, Boot: 1, Bootstrap: true,
 			Functions: register.NewRegistry(), Limits: register.DefaultLimits(), Retry: time.Second, Suspect: time.Minute, Nearest: []view.MemberID{2, 3},
 		}
-		p := test.factory(config, protocol.NewJournal(disktest.Disk{}), quorum.FirstDisks(config.View))
+		p := test.factory(config, protocol.NewJournal(protocoltest.Disk{}), quorum.FirstDisks(config.View))
 		if err := p.Adopt([]byte(test.key), raw); !errors.Is(err, register.ErrNumber) {
 			t.Errorf("%s: a record above the bound is taken: %v", name, err)
 		}
@@ -204,7 +204,7 @@ func TestARecordAboveTheBoundIsDamage(t *testing.T) {
 		"Gus":      {gus.Factory, "u", damaged(&peerv1.GusRecord{Timestamp: register.MaxNumber + 1, Present: true})},
 		"RMWPaxos": {rmwpaxos.Factory, "p", damaged(&peerv1.RMWPaxosRecord{Timestamp: register.MaxNumber + 1, Present: true})},
 	} {
-		disk := disktest.Disk{}
+		disk := protocoltest.Disk{}
 		key := []byte(test.prefix + "k")
 		disk.Write(protocol.Batch{Sequence: 1, Mutations: []protocol.Mutation{{Key: key, Value: test.record}}})
 		m, err := member.Start(protocol.Config{

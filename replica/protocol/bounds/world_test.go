@@ -8,7 +8,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/catalog"
-	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -21,7 +21,7 @@ type world struct {
 	view    view.View
 	members [3]protocol.Protocol
 	logs    [3]*protocol.Journal
-	disks   [3]disktest.Disk
+	disks   [3]protocoltest.Disk
 	boots   [3]uint32
 	faults  [3]error // why a member does not run
 	refused []protocol.Refused
@@ -52,7 +52,7 @@ func foundAt(t testing.TB, name string, now time.Duration) *world {
 		w.view.Partitions = []view.Partition{{Term: 1, Master: 1, Backups: []view.MemberID{2}}}
 	}
 	for i := range w.members {
-		w.disks[i] = disktest.Disk{}
+		w.disks[i] = protocoltest.Disk{}
 		w.start(i, true)
 	}
 	w.pass(8)
@@ -184,4 +184,4 @@ func (w *world) increment(i int, number uint64) {
 }
 
 // copyOf is a disk as it is now.
-func copyOf(d disktest.Disk) disktest.Disk { return maps.Clone(d) }
+func copyOf(d protocoltest.Disk) protocoltest.Disk { return maps.Clone(d) }

@@ -7,8 +7,8 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/caspaxos"
-	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/script"
 	"github.com/georegister/georegister/replica/simulator"
@@ -30,7 +30,7 @@ func TestForgottenChange(t *testing.T) {
 func TestAdopt(t *testing.T) {
 	round := func(n uint64) *peerv1.RMWPaxosRound { return &peerv1.RMWPaxosRound{N: n, Proposer: 1 << 48} }
 	c := protocol.Config{Self: 1, Boot: 1, View: view.View{Cluster: "test", Epoch: 4, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}}
-	j := protocol.NewJournal(disktest.Disk{})
+	j := protocol.NewJournal(protocoltest.Disk{})
 	p := caspaxos.Factory(c, j, quorum.FirstDisks(c.View))
 	for i, step := range []struct{ theirs, want *peerv1.RMWPaxosRecord }{
 		{&peerv1.RMWPaxosRecord{Ack: round(3), Voted: round(2), VotedIn: 4, Timestamp: 1},

@@ -4,6 +4,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/session"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -14,14 +15,14 @@ func (p *Protocol) change(from base.State, o *operation) (next base.State, answe
 	table := &peerv1.KeyState{}
 	if err := table.UnmarshalVT(from.Table); err != nil {
 		p.Fault("the table of key %q is damaged: %w", o.Key, err)
-		return from, session.Answer(register.Versioned{Carstamp: from.Carstamp}), true
+		return from, wire.Answer(register.Versioned{Carstamp: from.Carstamp}), true
 	}
 	if last := session.RecallBatch(table, p.author, o.change, 1); last != nil && !p.mistakes.ForgetChanges {
 		p.Took(pathAlreadyIn)
 		return from, last[0], true
 	}
 	op := o.Request.Operation
-	command := session.Command(op)
+	command := wire.Command(op)
 	if op.Kind == register.RMW && !p.mistakes.ForgetSessions {
 		if answer = session.Recall(table, command); answer != nil {
 			p.Took(pathDuplicate)
@@ -35,7 +36,7 @@ func (p *Protocol) change(from base.State, o *operation) (next base.State, answe
 	next.Carstamp = register.Carstamp{Timestamp: from.Carstamp.Timestamp + 1, Writer: p.author}
 	if op.Kind == register.Write {
 		next.Value = op.Value
-		answer = session.Answer(register.Versioned{Carstamp: next.Carstamp})
+		answer = wire.Answer(register.Versioned{Carstamp: next.Carstamp})
 	} else {
 		out, err := p.Config.Functions.Apply(from.Value, op.Call)
 		if err != nil {
@@ -44,7 +45,7 @@ func (p *Protocol) change(from base.State, o *operation) (next base.State, answe
 		if out.Refused == "" && out.Changed {
 			next.Value = out.Next
 		}
-		answer = session.Answer(register.Versioned{Carstamp: next.Carstamp, Value: out.Reply})
+		answer = wire.Answer(register.Versioned{Carstamp: next.Carstamp, Value: out.Reply})
 		answer.Refused = out.Refused
 		session.Remember(table, command, answer)
 	}

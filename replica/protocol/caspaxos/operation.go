@@ -8,7 +8,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/quorum"
-	"github.com/georegister/georegister/replica/protocol/session"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -146,7 +146,7 @@ func (p *Protocol) decide(o *operation) {
 	chosen := o.agreed.Quorum(p.Incarnations, 0)
 	var done bool // nothing has to be changed
 	if o.reads() {
-		o.next, o.answer, done = o.best.State, session.Answer(o.best.Versioned), true
+		o.next, o.answer, done = o.best.State, wire.Answer(o.best.Versioned), true
 	} else {
 		o.next, o.answer, done = p.change(o.best.State, o)
 	}
@@ -294,7 +294,7 @@ func (p *Protocol) retransmit(o *operation) {
 func (p *Protocol) finish(o *operation) {
 	p.end(o)
 	durable := p.Durable(o.Key) || p.mistakes.CompleteBeforePersist
-	p.CompleteWhen(durable, o.Request.Handle, session.Result(o.answer, o.Trips, o.Trips <= 1))
+	p.CompleteWhen(durable, o.Request.Handle, wire.Result(o.answer, o.Trips, o.Trips <= 1))
 }
 
 // expire gives up an operation at its deadline.

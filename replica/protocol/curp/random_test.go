@@ -10,7 +10,7 @@ import (
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
-	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -98,7 +98,7 @@ func (s *schedule) loseDisk(n *node, faults int) {
 	}
 	s.lose(n)
 	s.lost[n.id] = s.view.Epoch
-	n.disk, n.founded = disktest.Disk{}, false
+	n.disk, n.founded = protocoltest.Disk{}, false
 	n.start(false)
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
-	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -57,7 +57,7 @@ type steps struct {
 	*world
 	manual     bool
 	doubted    bool // disks may be older copies
-	copies     map[view.MemberID]disktest.Disk
+	copies     map[view.MemberID]protocoltest.Disk
 	holds      bool            // who holds which view is a part of the script
 	learners   []view.MemberID // and so is what these hear as learners
 	aside      []packet        // what is said of either, if it is none
@@ -178,7 +178,7 @@ func (s *steps) cluster(t *testing.T, d *datadriven.TestData, m curp.Mistakes) {
 	d.MaybeScanArgs(t, "sync", &after)
 	d.MaybeScanArgs(t, "disk", &disk)
 	d.MaybeScanArgs(t, "hold", &hold)
-	s.doubted, s.copies = d.HasArg("doubt"), map[view.MemberID]disktest.Disk{}
+	s.doubted, s.copies = d.HasArg("doubt"), map[view.MemberID]protocoltest.Disk{}
 	s.world = newStepped(t, s, members, faults, witnesses, setup{Mistakes: m, Sync: protocol.Sync{After: after}})
 	s.recorder = history.NewRecorder(func() time.Duration { return s.now })
 	s.completed = func(n *node, c protocol.Completion) {
@@ -263,7 +263,7 @@ func (s *steps) command(d *datadriven.TestData) {
 			n.start(false)
 		case "wipe":
 			n.crash()
-			n.disk, n.founded, n.boot = disktest.Disk{}, false, 0
+			n.disk, n.founded, n.boot = protocoltest.Disk{}, false, 0
 			n.start(false)
 		default:
 			d.Fatalf(s.t, "unknown command %q", d.Cmd)

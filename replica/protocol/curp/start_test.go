@@ -8,13 +8,13 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
-	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/register"
 )
 
 // countedDisk counts the registers that are read.
 type countedDisk struct {
-	disktest.Disk
+	protocoltest.Disk
 	registers int
 }
 

@@ -14,7 +14,7 @@ import (
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
-	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -47,7 +47,7 @@ type world struct {
 type node struct {
 	w       *world
 	id      view.MemberID
-	disk    disktest.Disk
+	disk    protocoltest.Disk
 	founded bool
 	boot    uint32
 	life    uint64
@@ -130,7 +130,7 @@ func newWorldWith(t *testing.T, s *steps, seed uint64, members, faults, witnesse
 	for i := range members {
 		id := view.MemberID(i + 1)
 		w.view.Members = append(w.view.Members, view.Member{ID: id, Site: fmt.Sprint("site-", id)})
-		w.nodes = append(w.nodes, &node{w: w, id: id, disk: disktest.Disk{}, founded: true})
+		w.nodes = append(w.nodes, &node{w: w, id: id, disk: protocoltest.Disk{}, founded: true})
 		if i > 0 && i <= faults {
 			p.Backups = append(p.Backups, id)
 		}

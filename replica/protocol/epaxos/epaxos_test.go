@@ -9,7 +9,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -19,7 +19,7 @@ import (
 type cluster struct {
 	members  []*Protocol
 	journals []*protocol.Journal
-	disks    []disktest.Disk
+	disks    []protocoltest.Disk
 	packets  []packet
 	answers  map[uint64]register.Result
 }
@@ -43,7 +43,7 @@ func newCluster(n int, m Mistakes) *cluster {
 		for k := 1; k < n; k++ {
 			config.Nearest = append(config.Nearest, v.Members[(i+k)%n].ID)
 		}
-		c.disks = append(c.disks, disktest.Disk{})
+		c.disks = append(c.disks, protocoltest.Disk{})
 		c.journals = append(c.journals, protocol.NewJournal(c.disks[i]))
 		c.members = append(c.members, newProtocol(config, c.journals[i], quorum.FirstDisks(v), m))
 		c.members[i].Tick(1)

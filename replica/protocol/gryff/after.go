@@ -5,7 +5,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -22,7 +22,7 @@ func (p *Protocol) carry(o *operation) {
 	}
 	o.after = make([]*peerv1.Dependency, len(after))
 	for i, d := range after {
-		o.after[i] = stamp.Dependency(d)
+		o.after[i] = wire.Dependency(d)
 	}
 	if !p.applyAll(o.after) {
 		o.rests = p.Journal.Mark()
@@ -41,7 +41,7 @@ func (p *Protocol) carriedDurably(o *operation) bool { return p.Journal.Survives
 func (p *Protocol) applyAll(after []*peerv1.Dependency) bool {
 	durable := true
 	for _, d := range after {
-		p.Apply(d.Key, stamp.OfDependency(d))
+		p.Apply(d.Key, wire.OfDependency(d))
 		durable = p.Durable(d.Key) && durable
 	}
 	return durable

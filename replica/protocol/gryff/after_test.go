@@ -7,14 +7,14 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // ofRSC is of, as Gryff-RSC.
 func ofRSC(n int) *Protocol {
-	p := of(n, 1, protocol.NewJournal(disktest.Disk{}))
+	p := of(n, 1, protocol.NewJournal(protocoltest.Disk{}))
 	p.regular = true
 	return p
 }
@@ -62,7 +62,7 @@ func TestARegularReadHasOneRoundTrip(t *testing.T) {
 		"regular":                {ofRSC(5), true, small, true},
 		"of no dependencies":     {ofRSC(5), false, small, false},
 		"too large to carry":     {ofRSC(5), true, large, false},
-		"regular, of Gryff":      {of(5, 1, protocol.NewJournal(disktest.Disk{})), true, small, false},
+		"regular, of Gryff":      {of(5, 1, protocol.NewJournal(protocoltest.Disk{})), true, small, false},
 		"regular, of a deletion": {ofRSC(5), true, nil, true},
 	} {
 		e := seen(c.protocol, c.regular, c.value)

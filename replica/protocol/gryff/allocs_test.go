@@ -6,7 +6,8 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/gryff"
-	"github.com/georegister/georegister/replica/protocol/trio"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -16,7 +17,9 @@ func TestReadsAndWritesAllocateLittle(t *testing.T) {
 		"read":  {Kind: register.Read, Key: "key"},
 		"write": {Kind: register.Write, Key: "key", Value: register.Value("0123456789abcdef")},
 	} {
-		three := trio.New(t, gryff.Factory)
+		three := protocoltest.NewTrio(t, func(c protocol.Config, j *protocol.Journal) (protocol.Protocol, error) {
+			return member.Start(c, j, gryff.Factory)
+		})
 		now := protocol.Instant(0)
 		n := testing.AllocsPerRun(2000, func() {
 			now = now.Add(time.Millisecond)

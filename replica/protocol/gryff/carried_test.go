@@ -7,7 +7,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -32,7 +32,7 @@ func TestAReadBringsSmallValuesAlong(t *testing.T) {
 		{"1 MiB, the proxy is behind", 1 << 20, false, true, 1, []int{0}},
 	} {
 		members := map[view.MemberID]*Protocol{}
-		journals, disks := map[view.MemberID]*protocol.Journal{}, map[view.MemberID]disktest.Disk{}
+		journals, disks := map[view.MemberID]*protocol.Journal{}, map[view.MemberID]protocoltest.Disk{}
 		turn := func(id view.MemberID) protocol.Effects {
 			e := members[id].Ready()
 			disks[id].Write(e.Persist)
@@ -40,7 +40,7 @@ func TestAReadBringsSmallValuesAlong(t *testing.T) {
 			return e
 		}
 		for id, holds := range map[view.MemberID]bool{1: tt.proxy, 2: tt.other} { // order is irrelevant: they have not met
-			disks[id] = disktest.Disk{}
+			disks[id] = protocoltest.Disk{}
 			journals[id] = protocol.NewJournal(disks[id])
 			members[id] = memberOf(id, 3, 1, journals[id])
 			if holds {

@@ -12,9 +12,9 @@ import (
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/abd"
-	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -34,7 +34,7 @@ type packet struct {
 
 type changing struct {
 	id      view.MemberID
-	disk    disktest.Disk
+	disk    protocoltest.Disk
 	boot    uint32
 	view    view.View
 	journal *protocol.Journal
@@ -79,7 +79,7 @@ func (s *storm) fail(format string, args ...any) {
 func (s *storm) node(id view.MemberID) *changing { return s.nodes[id-1] }
 
 func (s *storm) newcomer() *changing {
-	n := &changing{id: view.MemberID(len(s.nodes) + 1), disk: disktest.Disk{}}
+	n := &changing{id: view.MemberID(len(s.nodes) + 1), disk: protocoltest.Disk{}}
 	s.nodes = append(s.nodes, n)
 	return n
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -51,7 +51,7 @@ func (p *Protocol) has(key []byte, c register.Carstamp) bool {
 
 // withoutHeld leaves out the dependencies that a quorum is known to hold.
 func (p *Protocol) withoutHeld(after []*peerv1.Dependency) []*peerv1.Dependency {
-	return slices.DeleteFunc(after, func(d *peerv1.Dependency) bool { return p.has(d.Key, stamp.OfDependency(d).Carstamp) })
+	return slices.DeleteFunc(after, func(d *peerv1.Dependency) bool { return p.has(d.Key, wire.OfDependency(d).Carstamp) })
 }
 
 // answerRegular answers a read whose value no quorum is known to hold. The read goes on as one of Gryff does, and
@@ -91,14 +91,14 @@ func (p *Protocol) spreads(key []byte, c register.Carstamp) *operation {
 // under way.
 func (p *Protocol) await(o *operation) bool {
 	for _, d := range o.after {
-		if p.spreads(d.Key, stamp.OfDependency(d).Carstamp) == nil {
+		if p.spreads(d.Key, wire.OfDependency(d).Carstamp) == nil {
 			return false
 		}
 	}
 	p.Took(pathDependencyAwaited)
 	o.awaits = true
 	for _, d := range o.after {
-		read := p.spreads(d.Key, stamp.OfDependency(d).Carstamp)
+		read := p.spreads(d.Key, wire.OfDependency(d).Carstamp)
 		read.awaited = append(read.awaited, o.Number)
 	}
 	return true

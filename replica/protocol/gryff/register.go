@@ -5,7 +5,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/quorum"
-	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -106,9 +106,9 @@ func (p *Protocol) firstPhase(o *operation) {
 func (p *Protocol) ask(o *operation, kind peerv1.Kind) *peerv1.Message {
 	m := p.Message(kind, o.Number, o.Key)
 	if kind != peerv1.Kind_WRITE1 {
-		stamp.Put(m, o.chosen)
+		wire.Put(m, o.chosen)
 		if o.second && p.mistakes.RereadValue {
-			stamp.Put(m, register.Versioned{Carstamp: o.chosen.Carstamp, Value: p.Load(o.Key).Value})
+			wire.Put(m, register.Versioned{Carstamp: o.chosen.Carstamp, Value: p.Load(o.Key).Value})
 		}
 		if kind == peerv1.Kind_READ1 && len(m.Value) > carriedBytes {
 			m.Value, m.Same = nil, true // the carstamp alone
@@ -138,12 +138,12 @@ func (p *Protocol) spread(o *operation, to []view.MemberID, kind peerv1.Kind) {
 func (p *Protocol) onRead1(from view.MemberID, m *peerv1.Message) {
 	durable := p.applyFirst(m)
 	if !m.Same { // the value came along: algorithm 7, line 15
-		p.Apply(m.Key, stamp.Of(m))
+		p.Apply(m.Key, wire.Of(m))
 	}
 	held := p.Load(m.Key)
 	reply := p.Message(peerv1.Kind_READ1_REPLY, m.Op, m.Key)
-	stamp.Put(reply, held)
-	if held.Carstamp == stamp.Of(m).Carstamp {
+	wire.Put(reply, held)
+	if held.Carstamp == wire.Of(m).Carstamp {
 		reply.Value, reply.Same = nil, true
 	}
 	// The reply claims that this replica holds the value, so it must be there after a crash.
@@ -156,7 +156,7 @@ func (p *Protocol) onRead1Reply(from view.MemberID, m *peerv1.Message) {
 	if o == nil || o.second || o.backing || o.Kind() != register.Read {
 		return
 	}
-	got := stamp.Of(m)
+	got := wire.Of(m)
 	switch got.Carstamp.Compare(o.chosen.Carstamp) {
 	case 1:
 		if m.Same {
@@ -225,7 +225,7 @@ func (p *Protocol) reread(o *operation, r register.Result) register.Result {
 func (p *Protocol) onWrite1(from view.MemberID, m *peerv1.Message) {
 	durable := p.applyFirst(m)
 	reply := p.Message(peerv1.Kind_WRITE1_REPLY, m.Op, nil)
-	stamp.Put(reply, register.Versioned{Carstamp: p.Load(m.Key).Carstamp})
+	wire.Put(reply, register.Versioned{Carstamp: p.Load(m.Key).Carstamp})
 	// No claim that must hold later but of what came along: a carstamp that is lost again only makes the write's larger.
 	p.SendWhen(durable, from, reply)
 	p.applyLast(m)
@@ -236,7 +236,7 @@ func (p *Protocol) onWrite1Reply(from view.MemberID, m *peerv1.Message) {
 	if o == nil || o.second || o.backing || o.Kind() != register.Write {
 		return
 	}
-	if got := stamp.Of(m).Carstamp; o.chosen.Carstamp.Less(got) {
+	if got := wire.Of(m).Carstamp; o.chosen.Carstamp.Less(got) {
 		o.chosen.Carstamp = got
 	}
 	o.asked.Answer(p.Counted, from)
@@ -283,7 +283,7 @@ func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
 		p.onDependencies(from, m)
 		return
 	}
-	p.Apply(m.Key, stamp.Of(m))
+	p.Apply(m.Key, wire.Of(m))
 	p.SendDurably(from, p.Message(m.Kind+1, m.Op, nil))
 }
 

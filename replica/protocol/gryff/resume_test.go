@@ -8,8 +8,8 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/instance"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -52,7 +52,7 @@ func told(e protocol.Effects) (texts []string) {
 }
 
 func TestUnfinishedListsEverythingOnce(t *testing.T) {
-	p := of(3, 1, protocol.NewJournal(disktest.Disk{}))
+	p := of(3, 1, protocol.NewJournal(protocoltest.Disk{}))
 	write := register.Operation{Kind: register.Write, Key: "w", Value: register.Value("v")}
 	p.Submit(protocol.Request{Handle: 1, Operation: register.Operation{Kind: register.Read, Key: "r"}, Deadline: 70})
 	p.Submit(protocol.Request{Handle: 2, Operation: write})
@@ -93,7 +93,7 @@ func TestUnfinishedListsEverythingOnce(t *testing.T) {
 }
 
 func TestAResumedWriteThatIsLateIsUnknown(t *testing.T) {
-	p := of(3, 1, protocol.NewJournal(disktest.Disk{}))
+	p := of(3, 1, protocol.NewJournal(protocoltest.Disk{}))
 	p.Submit(protocol.Request{
 		Handle: 7, Deadline: 5, Operation: register.Operation{Kind: register.Write, Key: "w", Value: register.Value("v")},
 		Resume: register.Carstamp{Timestamp: 3, Writer: 1},

@@ -6,7 +6,8 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/gus"
-	"github.com/georegister/georegister/replica/protocol/trio"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -20,7 +21,9 @@ func TestReadsAndWritesAllocateLittle(t *testing.T) {
 		"read":  {register.Operation{Kind: register.Read, Key: "key"}, 14},
 		"write": {register.Operation{Kind: register.Write, Key: "key", Value: register.Value("0123456789abcdef")}, 50},
 	} {
-		three := trio.New(t, gus.Factory)
+		three := protocoltest.NewTrio(t, func(c protocol.Config, j *protocol.Journal) (protocol.Protocol, error) {
+			return member.Start(c, j, gus.Factory)
+		})
 		now := protocol.Instant(0)
 		n := testing.AllocsPerRun(2000, func() {
 			now = now.Add(time.Millisecond)

@@ -8,9 +8,9 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/script"
 	"github.com/georegister/georegister/replica/register"
@@ -44,14 +44,14 @@ func relaxed(m gus.Mistakes) member.Factory {
 type alone struct {
 	*gus.Protocol
 	journal *protocol.Journal
-	disk    disktest.Disk
+	disk    protocoltest.Disk
 	took    map[string]int
 }
 
 func newAlone(n int) *alone { return newMember(1, n, 0) }
 
 func newMember(self view.MemberID, n, faults int) *alone {
-	a := &alone{disk: disktest.Disk{}, took: map[string]int{}}
+	a := &alone{disk: protocoltest.Disk{}, took: map[string]int{}}
 	c := protocol.Config{
 		Self: self, View: view.View{Cluster: "test", Epoch: 1}, Boot: 1, Retry: time.Second, Faults: faults,
 		Count: func(path string) { a.took[path]++ },

@@ -4,8 +4,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/base"
-	"github.com/georegister/georegister/replica/protocol/session"
-	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -98,7 +97,7 @@ func (o *object) takeBatch() []*request {
 }
 
 func command(op register.Operation) *peerv1.Command {
-	c := session.Command(op)
+	c := wire.Command(op)
 	switch op.Kind {
 	case register.Read:
 		c.Kind = peerv1.CommandKind_READ_COMMAND
@@ -118,14 +117,14 @@ func (p *clients) roundTrips(d *coordination) int {
 }
 
 func resultOf(a *peerv1.Answer, r register.Result) register.Result {
-	r.Carstamp = stamp.Carstamp(a.Timestamp, a.Writer, a.Rmws)
+	r.Carstamp = wire.Carstamp(a.Timestamp, a.Writer, a.Rmws)
 	switch {
 	case a.Expired:
 		r.Message = "the request is too old to be told from a duplicate; it may have taken effect before"
 	case a.Refused != "":
 		r.Status, r.Message = register.Failed, a.Refused
 	default:
-		r.Status, r.Message, r.Value = register.OK, "", stamp.Value(a.Present, a.Value)
+		r.Status, r.Message, r.Value = register.OK, "", wire.Value(a.Present, a.Value)
 	}
 	return r
 }
@@ -163,7 +162,7 @@ func (p *clients) answerEarly(d *coordination) {
 		}
 		if r.reads() {
 			r.answered = true
-			p.Complete(r.Handle, register.Result{Status: register.OK, Value: stamp.OfRecord(d.object.state.Previous).Value})
+			p.Complete(r.Handle, register.Result{Status: register.OK, Value: wire.OfRecord(d.object.state.Previous).Value})
 			continue
 		}
 		if r.Operation.Kind == register.Write {

@@ -6,7 +6,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/session"
-	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -137,18 +137,18 @@ func (p *executor) executeInstance(i *instance) {
 	kept := &peerv1.Executed{Id: execution.Id}
 	if i.reads() {
 		// It leaves its number in the state, so that it is never executed again, and nothing of what it returned.
-		execution.Answers = slices.Repeat([]*peerv1.Answer{session.Answer(stamp.OfRecord(state.Previous))}, len(i.commands))
+		execution.Answers = slices.Repeat([]*peerv1.Answer{wire.Answer(wire.OfRecord(state.Previous))}, len(i.commands))
 		kept.Answers = slices.Repeat([]*peerv1.Answer{session.Forgotten}, len(i.commands))
 		kept.Reads = o.execution(i.id.writer).GetReads() + 1
 	} else if len(i.commands) > 0 {
 		current := i.base
-		if previous := stamp.OfRecord(state.Previous); current.Carstamp.Less(previous.Carstamp) && !p.mistakes.ForgetPrevious {
+		if previous := wire.OfRecord(state.Previous); current.Carstamp.Less(previous.Carstamp) && !p.mistakes.ForgetPrevious {
 			current = previous
 		}
 		for _, c := range i.commands {
 			execution.Answers = append(execution.Answers, p.executeCommand(state, &current, i.id.writer, c))
 		}
-		state.Previous = stamp.Record(current)
+		state.Previous = wire.Record(current)
 		state.Count++
 		state.Seq = max(state.Seq, i.seq)
 		kept.Answers = session.Bounded(execution.Answers)
@@ -181,13 +181,13 @@ func (p *executor) executeCommand(state *peerv1.KeyState, current *register.Vers
 		return &peerv1.Answer{Refused: register.Exhausted}
 	}
 	if c.Kind == peerv1.CommandKind_WRITE_COMMAND {
-		current.Value = stamp.Value(c.Present, c.Value)
+		current.Value = wire.Value(c.Present, c.Value)
 		current.Carstamp = register.Carstamp{Timestamp: current.Carstamp.Timestamp + 1, Writer: w}
-		answer := session.Answer(register.Versioned{Carstamp: current.Carstamp})
+		answer := wire.Answer(register.Versioned{Carstamp: current.Carstamp})
 		session.Remember(state, c, answer)
 		return answer
 	}
-	out, err := p.Config.Functions.Apply(current.Value, session.Call(c))
+	out, err := p.Config.Functions.Apply(current.Value, wire.Call(c))
 	if err != nil {
 		// The others know the function: going on without it would be another history.
 		p.Fault("execute an agreed rmw: %w", err)
@@ -197,7 +197,7 @@ func (p *executor) executeCommand(state *peerv1.KeyState, current *register.Vers
 		current.Value = out.Next
 	}
 	current.Carstamp = current.Carstamp.Next()
-	answer := session.Answer(register.Versioned{Carstamp: current.Carstamp, Value: out.Reply})
+	answer := wire.Answer(register.Versioned{Carstamp: current.Carstamp, Value: out.Reply})
 	answer.Refused = out.Refused
 	session.Remember(state, c, answer)
 	return answer
@@ -249,7 +249,7 @@ func (p *executor) install(o *object, theirs *peerv1.KeyState) (covered []*insta
 		return nil, false
 	}
 	if ahead == theirs {
-		p.apply(o.key, stamp.OfRecord(state.Previous))
+		p.apply(o.key, wire.OfRecord(state.Previous))
 	}
 	p.Took(pathStateInstalled)
 	o.state = state

@@ -7,13 +7,13 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // keep does what a step of the core asks of its disk.
-func keep(disk disktest.Disk, p *Core, journal *protocol.Journal) protocol.Effects {
+func keep(disk protocoltest.Disk, p *Core, journal *protocol.Journal) protocol.Effects {
 	e := p.Ready()
 	disk.Write(e.Persist)
 	if e.Persist.Sequence != 0 {
@@ -36,8 +36,8 @@ func about3(kind peerv1.Kind) *peerv1.Message {
 }
 
 // busy is a member of three with an instance of its own in progress, and one of member 3 that is committed and waits.
-func busy(t *testing.T) (*Core, *protocol.Journal, disktest.Disk) {
-	disk := disktest.Disk{}
+func busy(t *testing.T) (*Core, *protocol.Journal, protocoltest.Disk) {
+	disk := protocoltest.Disk{}
 	journal := protocol.NewJournal(disk)
 	p := of(3, 1, journal)
 	p.Submit(appends(1, 0))
@@ -49,7 +49,7 @@ func busy(t *testing.T) (*Core, *protocol.Journal, disktest.Disk) {
 }
 
 // again starts a member from what is on disk.
-func again(disk disktest.Disk) protocol.Effects {
+func again(disk protocoltest.Disk) protocol.Effects {
 	return of(3, 2, protocol.NewJournal(disk)).Ready()
 }
 

@@ -7,7 +7,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -202,5 +202,5 @@ func (i *instance) adopt(m *peerv1.Message) {
 }
 
 func attributesOf(m *peerv1.Message) attributes {
-	return attributes{commands: m.Instance.Commands, deps: vectorOf(m.Instance.Deps), base: stamp.Of(m), seq: m.Instance.Seq}
+	return attributes{commands: m.Instance.Commands, deps: vectorOf(m.Instance.Deps), base: wire.Of(m), seq: m.Instance.Seq}
 }

@@ -2,7 +2,7 @@ package instance
 
 import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -55,7 +55,7 @@ func (p *acceptor) onPreAccept(o *object, from view.MemberID, m *peerv1.Message)
 	}
 	reply := p.about(i, peerv1.Kind_PRE_ACCEPT_OK)
 	reply.Op, reply.Instance.Commands = m.Op, nil
-	if i.base.Carstamp == stamp.Of(m).Carstamp {
+	if i.base.Carstamp == wire.Of(m).Carstamp {
 		reply.Present, reply.Value = false, nil // the coordinator has it
 	}
 	p.SendDurably(from, reply)

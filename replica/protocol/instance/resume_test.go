@@ -9,7 +9,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/base"
-	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -93,7 +93,7 @@ func TestABatchKeepsItsPlaces(t *testing.T) {
 		"committed": {func(p *Core, d *coordination) { p.commit(d) }, []string{`0 ok "1"`, `2 ok "3"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			journal := protocol.NewJournal(disktest.Disk{})
+			journal := protocol.NewJournal(protocoltest.Disk{})
 			left := batch(t, journal, c.more)
 			for epoch := uint64(2); epoch <= 3; epoch++ { // over a view in which nobody answers
 				p := of(3, epoch, journal)
@@ -119,7 +119,7 @@ func TestABatchKeepsItsPlaces(t *testing.T) {
 }
 
 func TestWhatIsForgottenIsUnknown(t *testing.T) {
-	p := of(3, 1, protocol.NewJournal(disktest.Disk{}))
+	p := of(3, 1, protocol.NewJournal(protocoltest.Disk{}))
 	r := appends(7, 0)
 	r.Resume = Resume{Instance: 9}
 	p.Submit(r)
@@ -131,7 +131,7 @@ func TestWhatIsForgottenIsUnknown(t *testing.T) {
 // What this member knew before the view is unsettled until it is executed, and so is what others knew, wherever it is
 // heard of first; what was born in the view is not.
 func TestUnsettled(t *testing.T) {
-	journal := protocol.NewJournal(disktest.Disk{})
+	journal := protocol.NewJournal(protocoltest.Disk{})
 	batch(t, journal, func(*Core, *coordination) {})
 	p := of(3, 2, journal)
 	p.Submit(appends(9, 0)) // in an instance of this view
@@ -175,7 +175,7 @@ func TestAgreementIsForgottenOverAChange(t *testing.T) {
 		since uint64
 		kept  bool
 	}{{0, true}, {1, true}, {2, false}} {
-		journal := protocol.NewJournal(disktest.Disk{})
+		journal := protocol.NewJournal(protocoltest.Disk{})
 		batch(t, journal, func(*Core, *coordination) {})
 		p := of(3, 2, journal)
 		p.Config.View.Since = c.since

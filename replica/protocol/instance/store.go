@@ -10,7 +10,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/slab"
-	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -148,7 +148,7 @@ func (p *store) about(i *instance, kind peerv1.Kind) *peerv1.Message {
 	m.Instance.Ballot, m.Instance.AcceptedBallot = i.ballot, i.accepted
 	m.Instance.Status, m.Instance.Agreed = i.status, i.agreed
 	m.Instance.Deps, m.Instance.Seq, m.Instance.Commands = p.names(i.deps), i.seq, i.commands
-	stamp.Put(m, i.base)
+	wire.Put(m, i.base)
 	return m
 }
 

@@ -8,9 +8,9 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -39,7 +39,7 @@ type node struct {
 	*member.Member
 	layer   *Protocol // nil: values are stored whole
 	id      view.MemberID
-	disk    disktest.Disk
+	disk    protocoltest.Disk
 	journal *protocol.Journal
 	boot    uint32
 	down    bool
@@ -57,7 +57,7 @@ func newWorld(t *testing.T, n, data int, wrong Mistakes) *world {
 	}
 	for i := range n {
 		w.view.Members = append(w.view.Members, view.Member{ID: view.MemberID(i + 1)})
-		w.nodes = append(w.nodes, &node{id: view.MemberID(i + 1), disk: disktest.Disk{}})
+		w.nodes = append(w.nodes, &node{id: view.MemberID(i + 1), disk: protocoltest.Disk{}})
 	}
 	for _, nd := range w.nodes {
 		w.start(nd, true)
@@ -107,7 +107,7 @@ func (w *world) revive(id view.MemberID) { w.start(w.nodes[id-1], false) }
 
 // wipe has a member come back with an empty disk.
 func (w *world) wipe(id view.MemberID) {
-	w.nodes[id-1].disk = disktest.Disk{}
+	w.nodes[id-1].disk = protocoltest.Disk{}
 	w.start(w.nodes[id-1], false)
 }
 
@@ -121,7 +121,7 @@ func (w *world) change(leave view.MemberID, join ...view.MemberID) {
 	}
 	for _, id := range join {
 		w.view.Members = append(w.view.Members, view.Member{ID: id, Joining: true})
-		w.nodes = append(w.nodes, &node{id: id, disk: disktest.Disk{}})
+		w.nodes = append(w.nodes, &node{id: id, disk: protocoltest.Disk{}})
 	}
 	w.enter(join...)
 }

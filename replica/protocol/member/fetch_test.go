@@ -10,8 +10,8 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -109,8 +109,8 @@ func TestSourcesWorkSideBySide(t *testing.T) {
 // The end of a damaged list is not taken for a print. What is not known to be there is sent.
 func TestDamagedPrintsSayNothing(t *testing.T) {
 	w := newWorld(t, replacing(2))
-	w.nodes[1].disk = disktest.Disk{"r1": []byte("1"), "r2": []byte("2")}
-	w.nodes[4].disk = disktest.Disk{"r1": []byte("1"), "r2": []byte("2")}
+	w.nodes[1].disk = protocoltest.Disk{"r1": []byte("1"), "r2": []byte("2")}
+	w.nodes[4].disk = protocoltest.Disk{"r1": []byte("1"), "r2": []byte("2")}
 	w.start(1, 4)
 	w.nodes[4].member.Tick(1)
 	asked := w.nodes[4].member.Ready().SendAfterPersist[0].Message
@@ -207,7 +207,7 @@ func TestOwnRecordsStayAtHome(t *testing.T) {
 	if n := size(w.pages(4, 2)); n > 0 {
 		t.Errorf("%d bytes differ, though only the members' own records do", n)
 	}
-	w.nodes[4].disk = disktest.Disk{}
+	w.nodes[4].disk = protocoltest.Disk{}
 	w.start(4)
 	m, nonce := w.nodes[4].member, w.nodes[4].config.Nonce
 	m.Tick(1)
@@ -307,7 +307,7 @@ func TestTransferKeepsToItsRate(t *testing.T) {
 	w.fill(1, 2)
 	w.start(1, 2, 3)
 	w.step()
-	w.nodes[3].disk, w.nodes[3].config.Bootstrap, w.nodes[3].config.TransferRate = disktest.Disk{}, false, rate
+	w.nodes[3].disk, w.nodes[3].config.Bootstrap, w.nodes[3].config.TransferRate = protocoltest.Disk{}, false, rate
 	w.start(3)
 	check(w, 3, 2, func() bool { return w.nodes[3].member.Voter() })
 	if !maps.EqualFunc(bare(w.nodes[3].disk), bare(w.nodes[1].disk), bytes.Equal) {
@@ -368,7 +368,7 @@ func TestDiskThatWasLostIsFetchedAnew(t *testing.T) {
 	w.nodes[4].config.TransferRate = 64 << 10
 	w.start(1, 2, 3, 4)
 	w.until("member 1 sends", func() bool { return len(w.pages(4, 1)) > 1 })
-	w.nodes[1].disk, w.nodes[1].config.Bootstrap = disktest.Disk{}, false
+	w.nodes[1].disk, w.nodes[1].config.Bootstrap = protocoltest.Disk{}, false
 	w.start(1)
 	w.until("its next disk votes", func() bool { return w.nodes[1].member.Voter() })
 	w.sent = nil
@@ -411,7 +411,7 @@ func TestAnswersToAnEarlierProcessDoNotCount(t *testing.T) {
 		t.Fatal("the records differ")
 	}
 	// A record at the end of the same range happens to be there.
-	w.nodes[4].disk = disktest.Disk{string(late[0].message.Transfer.Until): []byte("other")}
+	w.nodes[4].disk = protocoltest.Disk{string(late[0].message.Transfer.Until): []byte("other")}
 	w.start(4)
 	w.step()
 	w.nodes[4].member.Receive(late[0].from, late[0].message)
@@ -479,7 +479,7 @@ func TestOneSideIsAMistake(t *testing.T) {
 	for _, mistake := range []bool{false, true} {
 		w := newWorld(t, replacing(2))
 		var incarnations *quorum.Incarnations
-		_, err := member.StartWith(w.nodes[4].config, protocol.NewJournal(disktest.Disk{}), func(_ protocol.Config, _ *protocol.Journal, r *quorum.Incarnations) member.Inner {
+		_, err := member.StartWith(w.nodes[4].config, protocol.NewJournal(protocoltest.Disk{}), func(_ protocol.Config, _ *protocol.Journal, r *quorum.Incarnations) member.Inner {
 			incarnations = r
 			return &inner{}
 		}, member.Mistakes{CountOneSide: mistake})

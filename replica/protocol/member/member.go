@@ -23,7 +23,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Inner is the protocol that a member runs once it may vote.
+// Inner is the protocol that a member runs once it may vote. It receives messages of this epoch alone, from other members
+// of the view, whose numbers are within bounds.
 type Inner interface {
 	protocol.Machine
 	// Adopt merges a record of another member's journal into this one's: what is newer here stays. A newcomer adopts

@@ -8,8 +8,8 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -54,7 +54,7 @@ func config(self view.MemberID) protocol.Config {
 func TestPace(t *testing.T) {
 	c, i := config(1), &inner{}
 	c.Bootstrap = true
-	m, err := member.Start(c, protocol.NewJournal(disktest.Disk{}), i.factory())
+	m, err := member.Start(c, protocol.NewJournal(protocoltest.Disk{}), i.factory())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,12 +70,12 @@ func TestStartRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		config protocol.Config
-		disk   disktest.Disk
+		disk   protocoltest.Disk
 		want   string
 	}{
-		{"a member outside the view", outside, disktest.Disk{}, "member 9 is not in the view"},
-		{"a view without an epoch", noEpoch, disktest.Disk{}, "epochs start at 1"},
-		{"a damaged record", config(1), disktest.Disk{"m": {0xff}}, "member record on disk is damaged"},
+		{"a member outside the view", outside, protocoltest.Disk{}, "member 9 is not in the view"},
+		{"a view without an epoch", noEpoch, protocoltest.Disk{}, "epochs start at 1"},
+		{"a damaged record", config(1), protocoltest.Disk{"m": {0xff}}, "member record on disk is damaged"},
 	} {
 		_, err := member.Start(c.config, protocol.NewJournal(c.disk), (&inner{}).factory())
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -86,7 +86,7 @@ func TestStartRefuses(t *testing.T) {
 
 func start(t *testing.T, c protocol.Config, i *inner) *member.Member {
 	t.Helper()
-	m, err := member.Start(c, protocol.NewJournal(disktest.Disk{}), i.factory())
+	m, err := member.Start(c, protocol.NewJournal(protocoltest.Disk{}), i.factory())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -21,7 +21,7 @@ func TestTransferGoesOnAfterRestarts(t *testing.T) {
 		w := newWorld(t, replacing(2))
 		w.fill(1, 2)
 		// So that everything of the second one differs, or is not there.
-		w.nodes[2].disk = disktest.Disk{keyOf(0): value(0, 1)}
+		w.nodes[2].disk = protocoltest.Disk{keyOf(0): value(0, 1)}
 		w.nodes[4].config.TransferRate = 64 << 10
 		w.start(1, 2, 3, 4)
 		whole := uint64(records * (recordBytes + 6))
@@ -100,7 +100,7 @@ func TestTransferRecordTellsOfDisks(t *testing.T) {
 func TestDamagedTransferRecordIsRefused(t *testing.T) {
 	c := config(1)
 	c.Bootstrap = true
-	if _, err := member.Start(c, protocol.NewJournal(disktest.Disk{"mt": {0xff}}), (&inner{}).factory()); err == nil {
+	if _, err := member.Start(c, protocol.NewJournal(protocoltest.Disk{"mt": {0xff}}), (&inner{}).factory()); err == nil {
 		t.Error("a damaged record passes")
 	}
 }
@@ -112,7 +112,7 @@ func TestJoinGoesOnAfterARestart(t *testing.T) {
 	w.start(1, 2, 3, 4)
 	w.untilFetched(4)
 	n := w.nodes[4]
-	n.disk, n.config.Bootstrap, n.config.TransferRate = disktest.Disk{}, false, 64<<10
+	n.disk, n.config.Bootstrap, n.config.TransferRate = protocoltest.Disk{}, false, 64<<10
 	w.sent = nil
 	w.start(4)
 	whole := uint64(records * (recordBytes + 6))
@@ -178,7 +178,7 @@ func TestJoinHearsMembersOfAnEarlierVersion(t *testing.T) {
 		return beEarlier(p)
 	}
 	n := w.nodes[3]
-	n.disk, n.config.Bootstrap = disktest.Disk{}, false
+	n.disk, n.config.Bootstrap = protocoltest.Disk{}, false
 	w.start(3)
 	w.until("it votes", n.member.Voter)
 	if len(bare(n.disk)) != records {
@@ -192,7 +192,7 @@ func TestJoinSettlesAfterARestart(t *testing.T) {
 	w.start(1, 2, 3)
 	w.step()
 	n := w.nodes[3]
-	n.disk, n.config.Bootstrap, w.unsettle = disktest.Disk{}, false, true
+	n.disk, n.config.Bootstrap, w.unsettle = protocoltest.Disk{}, false, true
 	w.start(3)
 	w.until("everything is there", func() bool { return len(bare(n.disk)) == records })
 	w.until("both have sent all", func() bool { return len(w.pages(3, 1)) > 0 && len(w.pages(3, 2)) > 0 })
@@ -272,7 +272,7 @@ func TestFetchedIsSettledAfterwards(t *testing.T) {
 var _ protocol.Sizer = sized{}
 
 // sized is a disk that tells how much lies behind a key.
-type sized struct{ disktest.Disk }
+type sized struct{ protocoltest.Disk }
 
 func (s sized) Remaining(after []byte) (bytes uint64) {
 	s.Scan(after, func(key, value []byte) bool {

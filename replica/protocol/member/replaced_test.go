@@ -6,8 +6,8 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -24,7 +24,7 @@ func inView(self view.MemberID, epoch uint64, members ...view.MemberID) protocol
 	return c
 }
 
-func startOn(t *testing.T, c protocol.Config, d disktest.Disk, i *inner) *member.Member {
+func startOn(t *testing.T, c protocol.Config, d protocoltest.Disk, i *inner) *member.Member {
 	t.Helper()
 	m, err := member.Start(c, protocol.NewJournal(d), i.factory())
 	if err != nil {
@@ -41,7 +41,7 @@ func TestIncarnationsFollowMembersIntoTheNextView(t *testing.T) {
 		"at the end":                           {1, 3, 4},
 		"in another order":                     {4, 3, 1},
 	} {
-		d := disktest.Disk{}
+		d := protocoltest.Disk{}
 		first := inView(1, 1, 1, 2, 3)
 		first.Bootstrap = true
 		m := startOn(t, first, d, &inner{})
@@ -67,7 +67,7 @@ func TestIncarnationsFollowMembersIntoTheNextView(t *testing.T) {
 }
 
 func TestDiskDoesNotGoBackToAnOlderView(t *testing.T) {
-	d := disktest.Disk{}
+	d := protocoltest.Disk{}
 	first := inView(1, 1, 1, 2, 3)
 	first.Bootstrap = true
 	startOn(t, first, d, &inner{})
@@ -82,7 +82,7 @@ func TestDiskDoesNotGoBackToAnOlderView(t *testing.T) {
 // adopted it and sent their state: here both.
 func TestNewcomerWaitsForMembersOfTheFormerView(t *testing.T) {
 	i := &inner{}
-	m := startOn(t, inView(4, 2, 1, 4, 3), disktest.Disk{}, i)
+	m := startOn(t, inView(4, 2, 1, 4, 3), protocoltest.Disk{}, i)
 	answer := func(kind peerv1.Kind, from view.MemberID, epoch uint64) {
 		msg := &peerv1.Message{Kind: kind, Epoch: epoch, Transfer: &peerv1.Transfer{Last: true}}
 		if kind != peerv1.Kind_JOIN_QUERY_REPLY {

@@ -12,8 +12,8 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -45,7 +45,7 @@ func (s *store) Adopt(key, value []byte) error {
 
 type node struct {
 	config  protocol.Config
-	disk    disktest.Disk
+	disk    protocoltest.Disk
 	journal *protocol.Journal
 	store   *store
 	member  *member.Member // nil: it is down
@@ -84,7 +84,7 @@ func replacing(epoch uint64) view.View {
 func newWorld(t *testing.T, v view.View) *world {
 	w := &world{t: t, nodes: map[view.MemberID]*node{}}
 	for _, m := range v.Members {
-		w.nodes[m.ID] = &node{disk: disktest.Disk{}}
+		w.nodes[m.ID] = &node{disk: protocoltest.Disk{}}
 		w.place(m.ID, v)
 	}
 	return w
@@ -246,7 +246,7 @@ func (w *world) fill(ids ...view.MemberID) {
 }
 
 // bare is a disk without the member's own records.
-func bare(d disktest.Disk) disktest.Disk {
+func bare(d protocoltest.Disk) protocoltest.Disk {
 	d = maps.Clone(d)
 	maps.DeleteFunc(d, func(key string, _ []byte) bool { return key[0] == 'm' })
 	return d

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -91,7 +91,7 @@ func TestAStartIsNotedAtOnce(t *testing.T) {
 		Owner: Owner{
 			Config: &protocol.Config{Self: 1, View: v, Suspect: time.Second, Count: func(string) {}},
 			Roster: quorum.FirstDisks(v), Effects: &protocol.Effects{}, HeardKey: []byte("heard"),
-			Journal: protocol.NewJournal(disktest.Disk{}),
+			Journal: protocol.NewJournal(protocoltest.Disk{}),
 		},
 		of: map[view.MemberID]*Position{},
 	}

@@ -5,7 +5,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/session"
-	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -177,7 +177,7 @@ func (c *clients) answerReads() {
 		}
 		state := c.State([]byte(o.request.Operation.Key))
 		c.finish(o, c.applied.Index, register.Result{
-			Status: register.OK, Value: stamp.OfRecord(state.Previous).Value, Carstamp: c.seen(state),
+			Status: register.OK, Value: wire.OfRecord(state.Previous).Value, Carstamp: c.seen(state),
 		})
 	}
 }
@@ -225,7 +225,7 @@ func (c *clients) Unfinished() []protocol.Request {
 
 func resultOf(a *peerv1.Answer) register.Result {
 	r := register.Result{
-		Status: register.OK, Value: stamp.Value(a.Present, a.Value),
+		Status: register.OK, Value: wire.Value(a.Present, a.Value),
 		Carstamp: register.Carstamp{Timestamp: a.Timestamp, RMWs: a.Rmws},
 	}
 	switch {

@@ -9,7 +9,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -21,7 +21,7 @@ func lone(m Mistakes) (*Protocol, *quorum.Incarnations, *protocol.Journal) {
 		Self: 1, View: view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}},
 		Nearest: []view.MemberID{2, 3}, Boot: 1, Retry: time.Second, Suspect: 3 * time.Second, Functions: register.NewRegistry(),
 	}
-	r, j := quorum.FirstDisks(c.View), protocol.NewJournal(disktest.Disk{})
+	r, j := quorum.FirstDisks(c.View), protocol.NewJournal(protocoltest.Disk{})
 	return newProtocol(c, j, r, defaultTuning, m), r, j
 }
 

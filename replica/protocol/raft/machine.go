@@ -9,7 +9,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/protocol/session"
-	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -104,7 +104,7 @@ func (m *machine) Perform(state *peerv1.KeyState, c *peerv1.RaftCommand, at regi
 	if c.Rmw != nil {
 		return m.performRMW(state, c.Rmw, at)
 	}
-	return m.become(state, at, stamp.Value(c.Present, c.Value), &peerv1.Answer{})
+	return m.become(state, at, wire.Value(c.Present, c.Value), &peerv1.Answer{})
 }
 
 // performRMW executes an rmw, unless it is the duplicate of one that its client sent through another coordinator.
@@ -115,7 +115,7 @@ func (m *machine) performRMW(state *peerv1.KeyState, c *peerv1.Command, at regis
 			return answer
 		}
 	}
-	value := stamp.OfRecord(state.Previous).Value
+	value := wire.OfRecord(state.Previous).Value
 	out, err := m.Config.Functions.Apply(value, register.Call{
 		Function: c.Function, Args: c.Args, MaxValueBytes: int(c.MaxValueBytes),
 	})
@@ -134,7 +134,7 @@ func (m *machine) performRMW(state *peerv1.KeyState, c *peerv1.Command, at regis
 
 // become gives a key a value that was made at a place of the log, and an answer the carstamp that clients see.
 func (m *machine) become(state *peerv1.KeyState, at register.Carstamp, v register.Value, a *peerv1.Answer) *peerv1.Answer {
-	state.Previous = stamp.Record(register.Versioned{Carstamp: at, Value: v})
+	state.Previous = wire.Record(register.Versioned{Carstamp: at, Value: v})
 	if m.extended {
 		state.Count++
 	}
@@ -148,7 +148,7 @@ func (m *machine) seen(state *peerv1.KeyState) register.Carstamp {
 	if m.extended {
 		return register.Carstamp{Timestamp: state.Count}
 	}
-	return stamp.OfRecord(state.Previous).Carstamp
+	return wire.OfRecord(state.Previous).Carstamp
 }
 
 func (m *machine) authorAt(author uint64) (int, bool) {

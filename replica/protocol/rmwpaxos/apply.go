@@ -5,7 +5,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/session"
-	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -125,7 +125,7 @@ func (a *application) command(c *peerv1.Command) (*peerv1.Answer, bool) {
 	case writeCommand:
 		a.next.Value = nil
 		if len(c.Args) > 0 {
-			a.next.Value = stamp.Value(true, c.Args[0])
+			a.next.Value = wire.Value(true, c.Args[0])
 		}
 		a.count()
 		return a.answer(nil), true
@@ -137,7 +137,7 @@ func (a *application) command(c *peerv1.Command) (*peerv1.Answer, bool) {
 			return answer, false
 		}
 	}
-	out, err := p.Config.Functions.Apply(a.next.Value, session.Call(c))
+	out, err := p.Config.Functions.Apply(a.next.Value, wire.Call(c))
 	if err != nil {
 		out.Refused = err.Error() // another member knows the function, and this one proposes for it: it says that it can't
 	}
@@ -162,5 +162,5 @@ func (a *application) count() {
 }
 
 func (a *application) answer(v register.Value) *peerv1.Answer {
-	return session.Answer(register.Versioned{Carstamp: a.next.Carstamp, Value: v})
+	return wire.Answer(register.Versioned{Carstamp: a.next.Carstamp, Value: v})
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/protocol/session"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -161,7 +161,7 @@ func (p *Protocol) answer(o *object, b *batch, answers []*peerv1.Answer) {
 			continue
 		}
 		trips := b.trips + r.trips
-		p.completeAbout(o.key, r.Handle, session.Result(answers[k], p.wide(trips), trips <= 1))
+		p.completeAbout(o.key, r.Handle, wire.Result(answers[k], p.wide(trips), trips <= 1))
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/session"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -256,5 +256,5 @@ func command(op register.Operation) *peerv1.Command {
 	case op.Kind == register.Write:
 		return &peerv1.Command{Function: writeCommand}
 	}
-	return session.Command(op)
+	return wire.Command(op)
 }

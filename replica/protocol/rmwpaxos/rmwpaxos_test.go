@@ -8,7 +8,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -18,7 +18,7 @@ import (
 type cluster struct {
 	members  []*Protocol
 	journals []*protocol.Journal
-	disks    []disktest.Disk
+	disks    []protocoltest.Disk
 	done     []protocol.Completion
 	persists int // batches
 	messages int
@@ -40,7 +40,7 @@ func newCluster(n int) *cluster {
 				config.Nearest = append(config.Nearest, m.ID)
 			}
 		}
-		disk := disktest.Disk{}
+		disk := protocoltest.Disk{}
 		j := protocol.NewJournal(disk)
 		c.disks, c.journals = append(c.disks, disk), append(c.journals, j)
 		c.members = append(c.members, newProtocol(config, j, quorum.FirstDisks(v), Options{}, Mistakes{}))

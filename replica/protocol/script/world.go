@@ -11,9 +11,9 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/catalog"
-	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/notation"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -51,7 +51,7 @@ type node struct {
 	id       view.MemberID
 	name     string
 	view     view.View
-	disk     disktest.Disk
+	disk     protocoltest.Disk
 	founded  bool // the first view of the member names its disk, which votes while it is empty
 	boot     uint32
 	journal  *protocol.Journal
@@ -97,7 +97,7 @@ func (w *world) given(n *node, what string, m *peerv1.Message) {
 }
 
 func (w *world) add(id view.MemberID) {
-	w.nodes = append(w.nodes, &node{id: id, name: notation.Member(id), disk: disktest.Disk{}, founded: true})
+	w.nodes = append(w.nodes, &node{id: id, name: notation.Member(id), disk: protocoltest.Disk{}, founded: true})
 }
 
 func (w *world) start(n *node) error {
@@ -133,7 +133,7 @@ func (w *world) start(n *node) error {
 
 // wipe has a member start from an empty disk.
 func (w *world) wipe(n *node) {
-	n.disk, n.founded = disktest.Disk{}, false
+	n.disk, n.founded = protocoltest.Disk{}, false
 	n.boot = 0
 }
 

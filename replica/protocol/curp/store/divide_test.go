@@ -11,7 +11,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp/store"
-	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -27,7 +27,7 @@ func divided() view.View {
 }
 
 // part sets what a member's disk says of its part.
-func part(d disktest.Disk, own *peerv1.PartitionRecord) {
+func part(d protocoltest.Disk, own *peerv1.PartitionRecord) {
 	raw, err := own.MarshalVT()
 	if err != nil {
 		panic(err)
@@ -35,7 +35,7 @@ func part(d disktest.Disk, own *peerv1.PartitionRecord) {
 	d["P"] = raw
 }
 
-func partOf(t *testing.T, d disktest.Disk) *peerv1.PartitionRecord {
+func partOf(t *testing.T, d protocoltest.Disk) *peerv1.PartitionRecord {
 	t.Helper()
 	own := &peerv1.PartitionRecord{}
 	if err := own.UnmarshalVT(d["P"]); err != nil {
@@ -45,8 +45,8 @@ func partOf(t *testing.T, d disktest.Disk) *peerv1.PartitionRecord {
 }
 
 // founded is a disk with a part in terms up to 3, of several pages.
-func founded() disktest.Disk {
-	d := disktest.Disk{"L\x00\x01": []byte("an entry"), "d12": []byte("an answer"), "h": []byte("the horizon"), "s1": []byte("a session")}
+func founded() protocoltest.Disk {
+	d := protocoltest.Disk{"L\x00\x01": []byte("an entry"), "d12": []byte("an answer"), "h": []byte("the horizon"), "s1": []byte("a session")}
 	for i := range 40 {
 		d[fmt.Sprint("rkey-", i)] = []byte(fmt.Sprint(i, strings.Repeat("x", 100<<10)))
 	}
@@ -57,7 +57,7 @@ func founded() disktest.Disk {
 var errStopped = errors.New("the machine stops")
 
 // divide is store.Divide on disks that fail after some batches; fewer than none stands for never.
-func divide(disks []disktest.Disk, after int) (given int, err error) {
+func divide(disks []protocoltest.Disk, after int) (given int, err error) {
 	return store.DivideWith(divided(), protocol.Disks{
 		Journal: func(i int) *protocol.Journal { return protocol.NewJournal(disks[i]) },
 		Persist: func(i int, j *protocol.Journal) error {
@@ -79,7 +79,7 @@ func isChilds(key string) bool { return divided().Shard(register.Hash([]byte(key
 // The new partition gets everything but the registers that stay, whenever the machine stops, and nothing goes from the
 // other one.
 func TestDivideGives(t *testing.T) {
-	want := disktest.Disk{}
+	want := protocoltest.Disk{}
 	registers := 0
 	for key, value := range founded() {
 		if key[0] != 'r' || isChilds(key) {
@@ -91,7 +91,7 @@ func TestDivideGives(t *testing.T) {
 	}
 	part(want, &peerv1.PartitionRecord{Term: 3, Recovered: 3, Applied: 7, Shards: 2})
 	for stops := 0; ; stops++ {
-		disks := []disktest.Disk{founded(), {"rof a split that was forgotten": nil}}
+		disks := []protocoltest.Disk{founded(), {"rof a split that was forgotten": nil}}
 		_, err := divide(disks, stops)
 		if _, known := disks[1]["P"]; known != (err == nil) {
 			t.Fatalf("after %d batches, %v: the new partition's part is known: %v", stops, err, known)
@@ -114,7 +114,7 @@ func TestDivideGives(t *testing.T) {
 // What was given goes from the other partition once the member has taken part in the term of the split, or a later one.
 func TestDivideDrops(t *testing.T) {
 	for stops := 0; ; stops++ {
-		disks := []disktest.Disk{founded(), {}}
+		disks := []protocoltest.Disk{founded(), {}}
 		if _, err := divide(disks, -1); err != nil {
 			t.Fatal(err)
 		}
@@ -141,9 +141,9 @@ func TestDivideDrops(t *testing.T) {
 
 // Who has nothing on its disk is given nothing, nor is who has taken part in the new partition.
 func TestDivideGivesNothing(t *testing.T) {
-	entered := disktest.Disk{}
+	entered := protocoltest.Disk{}
 	part(entered, &peerv1.PartitionRecord{Term: 4, Shards: 2})
-	for name, disks := range map[string][]disktest.Disk{
+	for name, disks := range map[string][]protocoltest.Disk{
 		"an empty disk":      {{}, {}},
 		"one that took part": {founded(), entered},
 	} {
@@ -152,7 +152,7 @@ func TestDivideGivesNothing(t *testing.T) {
 			t.Errorf("%s: %d registers, %d records: %v", name, given, len(disks[1]), err)
 		}
 	}
-	if _, err := divide([]disktest.Disk{{"P": []byte("no record")}, {}}, -1); err == nil || !strings.Contains(err.Error(), "split partition 1 off 0") {
+	if _, err := divide([]protocoltest.Disk{{"P": []byte("no record")}, {}}, -1); err == nil || !strings.Contains(err.Error(), "split partition 1 off 0") {
 		t.Errorf("of a damaged disk: %v", err)
 	}
 }
@@ -161,16 +161,16 @@ func TestDivideGivesNothing(t *testing.T) {
 // earlier try left, and keeps what it knows of its disk.
 func TestDivideGivesNoCopy(t *testing.T) {
 	for stops := 0; ; stops++ {
-		forgotten := disktest.Disk{"C": []byte("a count"), "K": []byte("positions"), "L\x00\x01": []byte("an entry"), "rold": []byte("a register")}
+		forgotten := protocoltest.Disk{"C": []byte("a count"), "K": []byte("positions"), "L\x00\x01": []byte("an entry"), "rold": []byte("a register")}
 		part(forgotten, &peerv1.PartitionRecord{Term: 3, Shards: 2})
-		disks := []disktest.Disk{founded(), forgotten}
+		disks := []protocoltest.Disk{founded(), forgotten}
 		part(disks[0], &peerv1.PartitionRecord{Term: 3, Copying: true, Cursor: []byte("rkey-3")})
 		before := maps.Clone(disks[0])
 		_, err := divide(disks, stops)
 		if given, again := divide(disks, -1); given != 0 || again != nil {
 			t.Fatalf("%d registers were given: %v", given, again)
 		}
-		if want := (disktest.Disk{"C": []byte("a count"), "K": []byte("positions")}); !reflect.DeepEqual(disks[1], want) || !reflect.DeepEqual(disks[0], before) {
+		if want := (protocoltest.Disk{"C": []byte("a count"), "K": []byte("positions")}); !reflect.DeepEqual(disks[1], want) || !reflect.DeepEqual(disks[0], before) {
 			t.Fatalf("after %d batches, the new partition has %q, and the other one %d records, want %d", stops, disks[1], len(disks[0]), len(before))
 		}
 		if err == nil {

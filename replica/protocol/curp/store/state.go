@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -121,7 +121,7 @@ func (s *Store) load(records func([]byte) ([]byte, bool), key []byte) register.V
 		s.outbox.Damaged(key, err)
 		return register.Versioned{}
 	}
-	return stamp.OfRecord(&record)
+	return wire.OfRecord(&record)
 }
 
 // Read is the register as a reader is told of it: at a master as it has executed the log, at others as they have
@@ -150,7 +150,7 @@ func (s *Store) ReadUnapplied(key []byte) *peerv1.Answer {
 		for _, r := range e.Records {
 			var record peerv1.RegisterRecord
 			if string(r.Key) == name && record.UnmarshalVT(r.Value) == nil {
-				found = &peerv1.Answer{Present: true, Value: stamp.Value(true, record.Value), Timestamp: record.Timestamp}
+				found = &peerv1.Answer{Present: true, Value: wire.Value(true, record.Value), Timestamp: record.Timestamp}
 			}
 		}
 		for _, deleted := range e.Deleted {

@@ -1,8 +1,7 @@
-package session
+package wire
 
 import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -30,7 +29,7 @@ func Answer(v register.Versioned) *peerv1.Answer {
 // Result is the end of an operation by its answer.
 func Result(a *peerv1.Answer, roundTrips int, fast bool) register.Result {
 	r := register.Result{
-		Carstamp: stamp.Carstamp(a.Timestamp, a.Writer, a.Rmws), RoundTrips: roundTrips, Fast: fast,
+		Carstamp: Carstamp(a.Timestamp, a.Writer, a.Rmws), RoundTrips: roundTrips, Fast: fast,
 	}
 	switch {
 	case a.Expired:
@@ -40,7 +39,7 @@ func Result(a *peerv1.Answer, roundTrips int, fast bool) register.Result {
 	case a.Refused != "":
 		r.Status, r.Message = register.Failed, a.Refused
 	default:
-		r.Status, r.Value = register.OK, stamp.Value(a.Present, a.Value)
+		r.Status, r.Value = register.OK, Value(a.Present, a.Value)
 	}
 	return r
 }

@@ -1,5 +1,6 @@
-// Package stamp puts values with their carstamps into messages and records, and takes them out.
-package stamp
+// Package wire puts what protocols share into messages and records, and takes it out: registers with their carstamps,
+// rmws, and what operations answer.
+package wire
 
 import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"

@@ -1,5 +1,4 @@
-// Package trio runs three members of a protocol without a world, for tests of what their operations allocate.
-package trio
+package protocoltest
 
 import (
 	"testing"
@@ -7,34 +6,36 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/disktest"
-	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Trio is three members without a world: messages are delivered at once, batches are durable at once.
+// Starter starts a member from its journal.
+type Starter func(protocol.Config, *protocol.Journal) (protocol.Protocol, error)
+
+// Trio is three members without a world, for tests of what their operations allocate: messages are delivered at once,
+// batches are durable at once.
 type Trio struct {
-	Members  [3]*member.Member
+	Members  [3]protocol.Protocol
 	Done     int // operations that ended
 	journals [3]*protocol.Journal
-	disks    [3]disktest.Disk
+	disks    [3]Disk
 }
 
-// New starts three members of a protocol.
-func New(tb testing.TB, factory member.Factory) *Trio {
+// NewTrio starts three members.
+func NewTrio(tb testing.TB, start Starter) *Trio {
 	tb.Helper()
 	t := &Trio{}
 	v := view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}
 	for i := range t.Members {
-		t.disks[i] = disktest.Disk{}
+		t.disks[i] = Disk{}
 		t.journals[i] = protocol.NewJournal(t.disks[i])
 		c := protocol.Config{
 			Self: view.MemberID(i + 1), View: v, Boot: 1, Functions: register.NewRegistry(), Limits: register.DefaultLimits(),
 			Retry: time.Second, Suspect: time.Minute, Bootstrap: true, Continued: true,
 			Nearest: []view.MemberID{view.MemberID((i+1)%3 + 1), view.MemberID((i+2)%3 + 1)},
 		}
-		m, err := member.Start(c, t.journals[i], factory)
+		m, err := start(c, t.journals[i])
 		if err != nil {
 			tb.Fatal(err)
 		}

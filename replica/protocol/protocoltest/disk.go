@@ -1,5 +1,5 @@
-// Package disktest is a disk in memory, for tests of protocols.
-package disktest
+// Package protocoltest has what tests of protocols share: a disk in memory, and three members without a world.
+package protocoltest
 
 import (
 	"slices"
