@@ -83,3 +83,13 @@ func Call(function string, args [][]byte) string {
 	}
 	return fmt.Sprintf("%s(%s)", function, strings.Join(texts, ", "))
 }
+
+// Parts are what is said of something, one after the other.
+type Parts []string
+
+// Add adds a part if it holds.
+func (p *Parts) Add(holds bool, format string, args ...any) {
+	if holds {
+		*p = append(*p, fmt.Sprintf(format, args...))
+	}
+}

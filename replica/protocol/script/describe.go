@@ -19,50 +19,36 @@ func (p packet) String() string {
 }
 
 func describeMessage(m *peerv1.Message) string {
-	var parts []string
+	var parts notation.Parts
 	own := catalog.MessagesOf(m)
 	if m.Kind != peerv1.Kind_KIND_UNSPECIFIED { // an instance's record is a message without a kind
 		parts = append(parts, kindName(own, m))
 	}
-	if m.Op != 0 {
-		parts = append(parts, notation.Operation(m.Op))
-	}
-	if len(m.Key) > 0 {
-		parts = append(parts, string(m.Key))
-	}
+	parts.Add(m.Op != 0, "%s", notation.Operation(m.Op))
+	parts.Add(len(m.Key) > 0, "%s", m.Key)
 	switch tag := notation.Tag(m.Timestamp, m.Writer, m.Rmws); {
 	case own.NoCarstamp:
 	case m.Same:
-		parts = append(parts, "same, at "+tag)
+		parts.Add(true, "same, at %s", tag)
 	case m.Kind == peerv1.Kind_READ2 && len(m.After) > 0:
 	case carriesValue(m.Kind) || m.Present:
-		parts = append(parts, "= "+notation.Value(m.Present, m.Value)+" at "+tag)
-	case tag != "0" || m.Kind == peerv1.Kind_WRITE1_REPLY:
-		parts = append(parts, "at "+tag)
+		parts.Add(true, "= %s at %s", notation.Value(m.Present, m.Value), tag)
+	default:
+		parts.Add(tag != "0" || m.Kind == peerv1.Kind_WRITE1_REPLY, "at %s", tag)
 	}
-	if len(m.After) > 0 {
-		parts = append(parts, "after "+describeAfter(m.After))
-	}
+	parts.Add(len(m.After) > 0, "after %s", describeAfter(m.After))
 	if own.Describe != nil {
-		if text := own.Describe(m); text != "" {
-			parts = append(parts, text)
-		}
+		text := own.Describe(m)
+		parts.Add(text != "", "%s", text)
 	}
 	if m.Instance != nil {
 		parts = append(parts, describeInstance(m.Instance))
 	}
-	if text := describeTransfer(m.Transfer); text != "" {
-		parts = append(parts, text)
-	}
-	if m.Epoch > 1 {
-		parts = append(parts, fmt.Sprintf("(epoch %d)", m.Epoch))
-	}
-	if m.Incarnation > 1 {
-		parts = append(parts, fmt.Sprintf("(incarnation %d)", m.Incarnation))
-	}
-	if len(m.Known) > 0 {
-		parts = append(parts, fmt.Sprintf("(knows %v)", m.Known))
-	}
+	transfer := describeTransfer(m.Transfer)
+	parts.Add(transfer != "", "%s", transfer)
+	parts.Add(m.Epoch > 1, "(epoch %d)", m.Epoch)
+	parts.Add(m.Incarnation > 1, "(incarnation %d)", m.Incarnation)
+	parts.Add(len(m.Known) > 0, "(knows %v)", m.Known)
 	return strings.Join(parts, " ")
 }
 
@@ -76,11 +62,7 @@ func kindName(own definition.Messages, m *peerv1.Message) string {
 
 // carriesValue says which kinds tell of a value, be it absent.
 func carriesValue(k peerv1.Kind) bool {
-	switch k {
-	case peerv1.Kind_READ1_REPLY, peerv1.Kind_READ2, peerv1.Kind_WRITE2:
-		return true
-	}
-	return false
+	return k == peerv1.Kind_READ1_REPLY || k == peerv1.Kind_READ2 || k == peerv1.Kind_WRITE2
 }
 
 // instanceName is the writer's name, with the lane if it is not the first, and the number.
@@ -94,38 +76,24 @@ func instanceName(id *peerv1.InstanceID) string {
 }
 
 func describeInstance(i *peerv1.Instance) string {
-	parts := []string{instanceName(i.Id)}
-	if i.Status != peerv1.Status_NONE {
-		parts = append(parts, strings.ToLower(i.Status.String()))
-	}
-	if i.Ballot != 0 || i.AcceptedBallot != 0 {
-		parts = append(parts, fmt.Sprintf("ballot=%d accepted=%d", i.Ballot, i.AcceptedBallot))
-	}
+	parts := notation.Parts{instanceName(i.Id)}
+	parts.Add(i.Status != peerv1.Status_NONE, "%s", strings.ToLower(i.Status.String()))
+	parts.Add(i.Ballot != 0 || i.AcceptedBallot != 0, "ballot=%d accepted=%d", i.Ballot, i.AcceptedBallot)
 	for _, c := range i.Commands {
 		parts = append(parts, describeOrdered(c))
 	}
-	if len(i.Deps) > 0 {
-		var deps []string
-		for _, d := range i.Deps {
-			deps = append(deps, instanceName(d))
-		}
-		parts = append(parts, "deps="+strings.Join(deps, ","))
+	var deps []string
+	for _, d := range i.Deps {
+		deps = append(deps, instanceName(d))
 	}
-	if i.Seq > 0 {
-		parts = append(parts, fmt.Sprintf("seq=%d", i.Seq))
-	}
-	if i.Alone {
-		parts = append(parts, "alone")
-	}
-	if i.Agreed {
-		parts = append(parts, "agreed")
-	}
+	parts.Add(len(deps) > 0, "deps=%s", strings.Join(deps, ","))
+	parts.Add(i.Seq > 0, "seq=%d", i.Seq)
+	parts.Add(i.Alone, "alone")
+	parts.Add(i.Agreed, "agreed")
 	for _, a := range i.Answers {
-		parts = append(parts, "answer="+notation.Answer(a))
+		parts.Add(true, "answer=%s", notation.Answer(a))
 	}
-	if i.State != nil {
-		parts = append(parts, "state="+describeState(i.State))
-	}
+	parts.Add(i.State != nil, "state=%s", describeState(i.State))
 	return "[" + strings.Join(parts, " ") + "]"
 }
 
@@ -141,11 +109,11 @@ func describeOrdered(c *peerv1.Command) string {
 }
 
 func describeState(s *peerv1.KeyState) string {
-	text := describeRegister(s.GetPrevious()) + fmt.Sprintf(" after %d rmws", s.Count)
-	for _, e := range s.Executed {
-		text += " " + instanceName(e.Id)
+	parts := notation.Parts{fmt.Sprintf("%s after %d rmws", describeRegister(s.GetPrevious()), s.GetCount())}
+	for _, e := range s.GetExecuted() {
+		parts = append(parts, instanceName(e.Id))
 	}
-	return "(" + text + ")"
+	return "(" + strings.Join(parts, " ") + ")"
 }
 
 func describeRegister(r *peerv1.RegisterRecord) string {
@@ -156,43 +124,29 @@ func describeRegister(r *peerv1.RegisterRecord) string {
 }
 
 func describeTransfer(t *peerv1.Transfer) string {
-	if t == nil {
-		return ""
-	}
-	var parts []string
-	if t.Member != 0 {
-		parts = append(parts, fmt.Sprintf("member %s, incarnation %d", notation.Member(view.MemberID(t.Member)), t.Incarnation))
-	}
-	if len(t.From) > 0 {
-		parts = append(parts, fmt.Sprintf("behind %q", t.From))
-	}
-	for _, r := range t.Records {
+	var parts notation.Parts
+	parts.Add(t.GetMember() != 0, "member %s, incarnation %d", notation.Member(view.MemberID(t.GetMember())), t.GetIncarnation())
+	parts.Add(len(t.GetFrom()) > 0, "behind %q", t.GetFrom())
+	for _, r := range t.GetRecords() {
 		parts = append(parts, describeRecord(r.Key, r.Value))
 	}
-	if n := len(t.Prints); n > 0 {
-		parts = append(parts, fmt.Sprintf("has %d of the records", n/16))
+	prints := len(t.GetPrints())
+	parts.Add(prints > 0, "has %d of the records", prints/16)
+	parts.Add(t.GetCompared() > 0, "%d bytes left out", t.GetCompared())
+	if until := t.GetUntil(); len(until) > 0 {
+		parts.Add(true, "up to %s", describeKey(until))
 	}
-	if t.Compared > 0 {
-		parts = append(parts, fmt.Sprintf("%d bytes left out", t.Compared))
-	}
-	if len(t.Until) > 0 {
-		parts = append(parts, "up to "+describeKey(t.Until))
-	}
-	if t.Last {
-		parts = append(parts, "last page")
-	}
+	parts.Add(t.GetLast(), "last page")
 	return strings.Join(parts, ", ")
 }
 
 func describeTransferRecord(r *peerv1.TransferRecord) string {
-	parts := []string{"the transfer"}
+	parts := notation.Parts{"the transfer"}
 	for _, s := range r.Sources {
 		name := notation.Member(view.MemberID(s.Member))
-		switch {
-		case s.Done:
-			parts = append(parts, "has all of "+name)
-		case len(s.After) > 0:
-			parts = append(parts, "has what "+name+" holds up to "+describeKey(s.After))
+		parts.Add(s.Done, "has all of %s", name)
+		if !s.Done && len(s.After) > 0 {
+			parts.Add(true, "has what %s holds up to %s", name, describeKey(s.After))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -204,42 +158,29 @@ func describeRecord(key, value []byte) string {
 	if len(key) == 0 {
 		return "a record without a key"
 	}
-	name := string(key[1:])
 	if value == nil {
 		return "deletes " + describeKey(key)
 	}
-	switch key[0] {
-	case 'r':
-		var r peerv1.RegisterRecord
-		if r.UnmarshalVT(value) == nil {
-			return fmt.Sprintf("%s = %s", name, describeRegister(&r))
-		}
-	case 'm':
-		if name == "t" {
-			var r peerv1.TransferRecord
-			if r.UnmarshalVT(value) == nil {
-				return describeTransferRecord(&r)
-			}
-			break
-		}
-		var r peerv1.MemberRecord
-		if r.UnmarshalVT(value) == nil {
-			text := fmt.Sprintf("member: incarnation %d, voter %t, knows %v", r.Incarnation, r.Voter, r.Known)
-			if r.Epoch > 1 {
-				text += fmt.Sprintf(", epoch %d", r.Epoch)
-			}
-			return text
-		}
-	case 's':
-		var r peerv1.KeyState
-		if r.UnmarshalVT(value) == nil {
-			return fmt.Sprintf("state of %s: %s", name, describeState(&r))
-		}
-	case 'i':
-		var r peerv1.Message
-		if r.UnmarshalVT(value) == nil {
-			return "instance: " + describeMessage(&r)
-		}
+	var (
+		register peerv1.RegisterRecord
+		transfer peerv1.TransferRecord
+		member   peerv1.MemberRecord
+		state    peerv1.KeyState
+		instance peerv1.Message
+	)
+	switch kind, name := key[0], string(key[1:]); {
+	case kind == 'r' && register.UnmarshalVT(value) == nil:
+		return fmt.Sprintf("%s = %s", name, describeRegister(&register))
+	case kind == 'm' && name == "t" && transfer.UnmarshalVT(value) == nil:
+		return describeTransferRecord(&transfer)
+	case kind == 'm' && name != "t" && member.UnmarshalVT(value) == nil:
+		parts := notation.Parts{fmt.Sprintf("member: incarnation %d, voter %t, knows %v", member.Incarnation, member.Voter, member.Known)}
+		parts.Add(member.Epoch > 1, "epoch %d", member.Epoch)
+		return strings.Join(parts, ", ")
+	case kind == 's' && state.UnmarshalVT(value) == nil:
+		return fmt.Sprintf("state of %s: %s", name, describeState(&state))
+	case kind == 'i' && instance.UnmarshalVT(value) == nil:
+		return "instance: " + describeMessage(&instance)
 	}
 	if text := catalog.DescribeRecord(key, value); text != "" {
 		return text
@@ -277,26 +218,18 @@ func describeOperation(op register.Operation) string {
 func (w *world) describeCompletion(c protocol.Completion) string {
 	r := c.Result
 	tag := notation.Tag(r.Carstamp.Timestamp, uint64(r.Carstamp.Writer), r.Carstamp.RMWs)
-	text := fmt.Sprintf("operation %d is %s", c.Handle, r.Status)
-	switch {
+	parts := notation.Parts{fmt.Sprintf("operation %d is %s", c.Handle, r.Status)}
+	switch kind := w.operations[c.Handle-1].operation.Kind; {
 	case r.Status != register.OK:
-		text += ": " + r.Message
-	case w.operations[c.Handle-1].operation.Kind == register.Fence:
-	case w.operations[c.Handle-1].operation.Kind == register.Write:
-		text += ", at " + tag
-	default:
-		text += ", " + notation.Value(r.Value.Present(), r.Value) + " at " + tag
+		parts[0] += ": " + r.Message
+	case kind == register.Write:
+		parts.Add(true, "at %s", tag)
+	case kind != register.Fence:
+		parts.Add(true, "%s at %s", notation.Value(r.Value.Present(), r.Value), tag)
 	}
-	if r.RoundTrips == 1 {
-		text += ", 1 round trip"
-	} else {
-		text += fmt.Sprintf(", %d round trips", r.RoundTrips)
-	}
-	if r.Fast {
-		text += ", fast"
-	}
-	if r.Depends {
-		text += ", depended on"
-	}
-	return text
+	parts.Add(r.RoundTrips == 1, "1 round trip")
+	parts.Add(r.RoundTrips != 1, "%d round trips", r.RoundTrips)
+	parts.Add(r.Fast, "fast")
+	parts.Add(r.Depends, "depended on")
+	return strings.Join(parts, ", ")
 }
