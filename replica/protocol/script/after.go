@@ -2,6 +2,7 @@ package script
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/cockroachdb/datadriven"
@@ -17,9 +18,6 @@ func (w *world) remember(c protocol.Completion) {
 	if c.Result.Status != register.OK || c.Result.Carstamp.IsZero() || w.operations[c.Handle-1].operation.Kind != register.Read {
 		return
 	}
-	if w.returned == nil {
-		w.returned = map[uint64]register.Dependency{}
-	}
 	w.returned[c.Handle] = register.Dependency{
 		Key:       w.operations[c.Handle-1].operation.Key,
 		Versioned: register.Versioned{Carstamp: c.Result.Carstamp, Value: c.Result.Value},
@@ -28,22 +26,18 @@ func (w *world) remember(c protocol.Completion) {
 
 // after has the client of an operation be told of what the reads returned that a command names.
 func (w *world) after(d *datadriven.TestData, client string) error {
-	for _, a := range d.CmdArgs {
-		if a.Key != "after" {
-			continue
+	after, _ := d.Arg("after")
+	for _, text := range after.Vals {
+		number, err := strconv.Atoi(text)
+		if err != nil || number < 1 || number > len(w.numbers) {
+			return fmt.Errorf("after %q: there are %d operations until now", text, len(w.numbers))
 		}
-		for _, text := range a.Vals {
-			var number int
-			if _, err := fmt.Sscan(text, &number); err != nil || number < 1 || number > len(w.numbers) {
-				return fmt.Errorf("after %q: there are %d operations until now", text, len(w.numbers))
-			}
-			handle := w.numbers[number-1]
-			dependency, ok := w.returned[handle]
-			if !ok {
-				return fmt.Errorf("operation %d has read nothing yet", number)
-			}
-			w.sessions.told(w.operations[handle-1].client, client, dependency)
+		handle := w.numbers[number-1]
+		dependency, ok := w.returned[handle]
+		if !ok {
+			return fmt.Errorf("operation %d has read nothing yet", number)
 		}
+		w.sessions.told(w.operations[handle-1].client, client, dependency)
 	}
 	return nil
 }

@@ -27,12 +27,9 @@ func (w *world) change(d *datadriven.TestData) (err error) {
 			id := w.view.LastIssued() + view.MemberID(i+1)
 			newcomers = append(newcomers, membership.Founder{ID: id, Site: notation.Member(id), Disk: "disk-" + notation.Member(id)})
 		}
-		for _, a := range d.CmdArgs {
-			if a.Key == "leave" {
-				for _, name := range a.Vals {
-					leaving = append(leaving, view.MemberID(name[0]-'a'+1))
-				}
-			}
+		leave, _ := d.Arg("leave")
+		for _, name := range leave.Vals {
+			leaving = append(leaving, view.MemberID(name[0]-'a'+1))
 		}
 		next, err = membership.Change(w.view, newcomers, leaving)
 		for _, n := range newcomers {

@@ -99,7 +99,6 @@ type script struct {
 	keys     []string // that it is about
 	clients  []string // that it names
 	wipes    bool
-	changes  bool
 	steps    int // commands and deliveries, unperturbed
 }
 
@@ -152,13 +151,9 @@ func (c *script) add(d *datadriven.TestData) {
 		note(&c.keys, d.CmdArgs[1].Key)
 	case "wipe":
 		c.wipes = true
-	case "change":
-		c.changes = true
 	}
-	for _, a := range d.CmdArgs {
-		if a.Key == "client" {
-			note(&c.clients, a.Vals[0])
-		}
+	if client, named := d.Arg("client"); named {
+		note(&c.clients, client.Vals[0])
 	}
 }
 
@@ -200,7 +195,7 @@ type perturbation struct {
 	told     string // tell
 	op       string
 	key      string
-	deadline string          // after which the operation ends without an answer, if any
+	deadline string          // an argument of the command: after which the operation ends without an answer, if any
 	among    [5]bool         // ahead: the members whose messages are delivered; its coordinator is one
 	wide     bool            // ahead: it asks all members at once, not the nearest
 	lossy    bool            // ahead: messages to and from others are lost, and not delivered with all the rest
@@ -246,7 +241,7 @@ func (s *script) draw(below func(n int) int) *perturbation {
 	p.client, p.told = clients[below(len(clients))], clients[below(len(clients))]
 	p.op = []string{"read", "read", "write", "rmw", "fence"}[below(5)]
 	p.key = append([]string{"other"}, s.keys...)[below(1+len(s.keys))]
-	p.deadline = []string{"", "", "500ms"}[below(3)]
+	p.deadline = []string{"", "", "deadline=500ms"}[below(3)]
 	return p
 }
 
@@ -261,16 +256,30 @@ func (p *schedule) run(w *world) {
 		if d.Cmd == "judge" || d.Cmd == "show" || (d.Cmd == "finish" || d.Cmd == "abandon") && !w.changed() {
 			continue
 		}
-		// What a command names may not be there any more: it is left out.
-		if err := w.command(d); err != nil {
-			w.printf("left out: %v", err)
-			if slices.Contains([]string{"read", "write", "delete", "rmw", "fence"}, d.Cmd) {
-				w.numbers = append(w.numbers, 0)
-			}
+		if !w.try(d) && slices.Contains([]string{"read", "write", "delete", "rmw", "fence"}, d.Cmd) {
+			w.numbers = append(w.numbers, 0)
 		}
 	}
 	w.meddle = nil
 	p.settle()
+}
+
+// try runs a command unless what it names is not there any more: then it is left out.
+func (w *world) try(d *datadriven.TestData) bool {
+	err := w.command(d)
+	if err != nil {
+		w.printf("left out: %v", err)
+	}
+	return err == nil
+}
+
+// tryLine is try of a command as a script has it.
+func (w *world) tryLine(format string, args ...any) bool {
+	command, words, err := datadriven.ParseLine(fmt.Sprintf(format, args...))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.try(&datadriven.TestData{Cmd: command, CmdArgs: words})
 }
 
 // changed reports whether so many members are ready for the end of a change that whoever makes changes may end it.
@@ -367,24 +376,18 @@ func (p *schedule) over(c *perturbation) {
 
 // add submits an operation more.
 func (p *schedule) add(c *perturbation) {
-	w := p.world
-	words := []datadriven.CmdArg{{Key: notation.Member(c.member)}}
+	w, member := p.world, notation.Member(c.member)
+	line := c.op + " " + member
 	switch c.op {
 	case "read":
-		words = append(words, datadriven.CmdArg{Key: c.key}, datadriven.CmdArg{Key: "regular"})
+		line += fmt.Sprintf(" %s regular", c.key)
 	case "write":
-		words = append(words, datadriven.CmdArg{Key: c.key}, datadriven.CmdArg{Key: fmt.Sprintf("added%d", len(w.operations))})
+		line += fmt.Sprintf(" %s added%d", c.key, len(w.operations))
 	case "rmw":
-		words = append(words, datadriven.CmdArg{Key: c.key}, datadriven.CmdArg{Key: register.GetAndSet},
-			datadriven.CmdArg{Key: "args", Vals: []string{fmt.Sprintf("exchanged%d", len(w.operations))}})
-	}
-	words = append(words, datadriven.CmdArg{Key: "client", Vals: []string{c.client}})
-	if c.deadline != "" {
-		words = append(words, datadriven.CmdArg{Key: "deadline", Vals: []string{c.deadline}})
+		line += fmt.Sprintf(" %s %s args=(exchanged%d)", c.key, register.GetAndSet, len(w.operations))
 	}
 	waiting, numbers := slices.Clone(w.packets), w.numbers
-	if err := w.command(&datadriven.TestData{Cmd: c.op, CmdArgs: words}); err != nil {
-		w.printf("left out: %v", err)
+	if !w.tryLine("%s client=%s %s", line, c.client, c.deadline) {
 		return
 	}
 	w.numbers = numbers
@@ -394,10 +397,7 @@ func (p *schedule) add(c *perturbation) {
 	p.busy = true
 	defer func() { p.busy = false }()
 	if c.wide {
-		tick := datadriven.TestData{Cmd: "tick", CmdArgs: []datadriven.CmdArg{{Key: retry.String()}, {Key: notation.Member(c.member)}}}
-		if err := w.command(&tick); err != nil {
-			w.printf("left out: %v", err)
-		}
+		w.tryLine("tick %v %s", retry, member)
 	}
 	takesPart := func(id view.MemberID) bool { return int(id) > len(c.among) || c.among[id-1] }
 	for range 1000 {
@@ -439,12 +439,7 @@ func (p *schedule) settle() {
 	for i, key := range p.script.keys {
 		for _, n := range w.nodes {
 			if n.member != nil && n.view.Epoch == w.view.Epoch && int(n.id) > i%len(w.nodes) {
-				d := datadriven.TestData{Cmd: "read", CmdArgs: []datadriven.CmdArg{
-					{Key: n.name}, {Key: key}, {Key: "regular"}, {Key: "client", Vals: []string{"the last"}},
-				}}
-				if err := w.command(&d); err != nil {
-					w.printf("left out: %v", err)
-				}
+				w.tryLine("read %s %s regular client=last", n.name, key)
 				break
 			}
 		}
@@ -454,15 +449,9 @@ func (p *schedule) settle() {
 
 // goOn has time pass, and everything arrive.
 func (w *world) goOn() {
-	for _, command := range []datadriven.TestData{
-		{Cmd: "deliver", CmdArgs: []datadriven.CmdArg{{Key: "all"}}},
-		{Cmd: "tick", CmdArgs: []datadriven.CmdArg{{Key: "2s"}}},
-		{Cmd: "deliver", CmdArgs: []datadriven.CmdArg{{Key: "all"}}},
-	} {
-		if err := w.command(&command); err != nil {
-			w.printf("left out: %v", err)
-		}
-	}
+	w.tryLine("deliver all")
+	w.tryLine("tick 2s")
+	w.tryLine("deliver all")
 }
 
 // String is for people.

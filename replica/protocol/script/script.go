@@ -149,7 +149,7 @@ func (w *world) cluster(d *datadriven.TestData) error {
 	if n < 1 || n > 26 {
 		return fmt.Errorf("a cluster has 1 to 26 members, not %d", n)
 	}
-	w.sessions = newSessions()
+	w.sessions, w.returned = newSessions(), map[uint64]register.Dependency{}
 	var mode string
 	d.MaybeScanArgs(w.t, "disk", &mode)
 	w.view = view.View{Cluster: "script", Epoch: 1}
@@ -205,12 +205,9 @@ func (w *world) submit(d *datadriven.TestData) error {
 		op.Kind, op.Value = register.Write, register.Value(words[1])
 	case "rmw":
 		op.Kind, op.Call = register.RMW, register.Call{Function: words[1], MaxValueBytes: limits.ValueBytes}
-		for _, a := range d.CmdArgs {
-			if a.Key == "args" {
-				for _, v := range a.Vals {
-					op.Call.Args = append(op.Call.Args, []byte(v))
-				}
-			}
+		args, _ := d.Arg("args")
+		for _, v := range args.Vals {
+			op.Call.Args = append(op.Call.Args, []byte(v))
 		}
 	}
 	d.MaybeScanArgs(w.t, "session", &op.ID.Session)
@@ -228,9 +225,11 @@ func (w *world) submit(d *datadriven.TestData) error {
 	}
 	w.sessions.attach(client, &op)
 	request := protocol.Request{Operation: op}
-	if after, ok, err := duration(d, "deadline"); err != nil {
-		return err
-	} else if ok {
+	if deadline, ok := d.Arg("deadline"); ok {
+		after, err := time.ParseDuration(strings.Join(deadline.Vals, ""))
+		if err != nil {
+			return fmt.Errorf("deadline: %w", err)
+		}
 		request.Deadline = w.now.Add(after)
 	}
 	w.operations = append(w.operations, w.sessions.begin(client, n.name, op))
@@ -274,9 +273,7 @@ func (w *world) network(d *datadriven.TestData) error {
 		w.packets = later
 		for _, p := range now {
 			if d.Cmd == "drop" {
-				if w.inputs == nil {
-					w.printf("lost: %s", p)
-				}
+				w.printf("lost: %s", p)
 			} else {
 				w.deliver(p)
 			}
@@ -336,17 +333,4 @@ func (w *world) node(d *datadriven.TestData, i int) (*node, error) {
 		}
 	}
 	return nil, fmt.Errorf("%s takes one of the members a to %s", d.Cmd, w.nodes[len(w.nodes)-1].name)
-}
-
-func duration(d *datadriven.TestData, key string) (time.Duration, bool, error) {
-	for _, a := range d.CmdArgs {
-		if a.Key == key {
-			v, err := time.ParseDuration(strings.Join(a.Vals, ""))
-			if err != nil {
-				return 0, false, fmt.Errorf("%s: %w", key, err)
-			}
-			return v, true, nil
-		}
-	}
-	return 0, false, nil
 }

@@ -228,9 +228,7 @@ func (w *world) release(n *node, send []protocol.Envelope, complete []protocol.C
 	for _, e := range send {
 		p := packet{n.id, e.To, e.Message}
 		w.packets = append(w.packets, p)
-		if w.inputs == nil {
-			w.printf("%s", p)
-		}
+		w.printf("%s", p)
 	}
 	for _, c := range complete {
 		if w.inputs == nil {
