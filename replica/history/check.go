@@ -24,15 +24,12 @@ import (
 //
 // It ends soon after the context does. Unless a violation was found until then, the outcome is Stopped.
 func Check(ctx context.Context, operations []Operation, options Options) Verdict {
-	c := checker{ctx: ctx, registry: options.Registry}
-	if c.registry == nil {
-		c.registry = register.NewRegistry()
-	}
+	c := checker{ctx: ctx, registry: register.NewRegistry()}
 	if options.Timeout > 0 {
 		c.deadline = time.Now().Add(options.Timeout)
 	}
 	keys := partition(operations)
-	v := Verdict{Outcome: Linearizable, Operations: len(operations), Keys: len(keys), registry: c.registry}
+	v := Verdict{Outcome: Linearizable, Operations: len(operations), Keys: len(keys)}
 	for _, steps := range keys {
 		v.Checked += len(steps)
 		for _, s := range steps {

@@ -146,8 +146,9 @@ func (v Verdict) Picture(ctx context.Context, w io.Writer) error {
 	if merged, _, conflict := mergeRetries(steps); conflict == nil {
 		steps = merged
 	}
-	steps = prepare(ctx, v.registry, steps)
-	m := newModel(ctx, v.registry, steps)
+	registry := register.NewRegistry()
+	steps = prepare(ctx, registry, steps)
+	m := newModel(ctx, registry, steps)
 	_, info := porcupine.CheckOperationsVerbose(m.porcupine(), toPorcupine(steps), explainFor)
 	if err := porcupine.Visualize(m.porcupine(), info, w); err != nil {
 		return fmt.Errorf("write the picture: %w", err)

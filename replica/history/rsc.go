@@ -42,8 +42,6 @@ type RSCOptions struct {
 	// MaxStates bounds each search for an order by values alone, as a number of states; 0 is 200,000, which takes seconds
 	// for hundreds of operations and tens of seconds for many thousands.
 	MaxStates int
-	// Registry holds the rmw functions of the history; nil is the built-in ones.
-	Registry *register.Registry
 }
 
 // RSCEdge is a reason why one operation comes before another.
@@ -101,9 +99,6 @@ func CheckRSC(ctx context.Context, operations []Operation, options RSCOptions) (
 	if err := options.validate(); err != nil {
 		return RSCVerdict{}, err
 	}
-	if options.Registry == nil {
-		options.Registry = register.NewRegistry()
-	}
 	if options.MaxStates <= 0 {
 		options.MaxStates = 200_000
 	}
@@ -120,7 +115,7 @@ func CheckRSC(ctx context.Context, operations []Operation, options RSCOptions) (
 			v.Unknown++
 		}
 	}
-	c := rscChecker{ctx: ctx, RSCOptions: options, ops: ops, keys: keys}
+	c := rscChecker{ctx: ctx, registry: register.NewRegistry(), RSCOptions: options, ops: ops, keys: keys}
 	c.decide(&v)
 	if ctx.Err() != nil && v.Outcome == Undecided {
 		v.Outcome, v.Explanation = Stopped, fmt.Sprintf("the check was stopped: %v", context.Cause(ctx))
@@ -146,7 +141,8 @@ func (o RSCOptions) validate() error {
 
 // rscChecker is one check.
 type rscChecker struct {
-	ctx context.Context
+	ctx      context.Context
+	registry *register.Registry // the rmw functions of histories
 	RSCOptions
 	ops  []rscOp
 	keys [][]int // the operations of each key
@@ -166,7 +162,7 @@ func (c *rscChecker) decide(v *RSCVerdict) {
 			ordered = false
 			break
 		}
-		groups, ok := orderKey(c.ctx, c.Registry, c.ops, key)
+		groups, ok := orderKey(c.ctx, c.registry, c.ops, key)
 		if !ok {
 			ordered = false
 			continue
@@ -195,7 +191,7 @@ func (c *rscChecker) decide(v *RSCVerdict) {
 			return
 		}
 	}
-	switch found, done := searchRSC(c.ctx, c.ops, c.RSCOptions, c.MaxStates); {
+	switch found, done := c.search(c.ops, c.MaxStates); {
 	case found:
 		v.Cycle = nil
 	case done && len(v.Cycle) > 0:
@@ -247,7 +243,7 @@ func (c *rscChecker) replays(order []int32, effects []bool) bool {
 		if !o.known && !effects[i] {
 			continue
 		}
-		next, agrees := outcome(c.Registry, values[key], &o.step)
+		next, agrees := outcome(c.registry, values[key], &o.step)
 		if !agrees && o.known {
 			return false
 		}

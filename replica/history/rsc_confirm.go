@@ -90,7 +90,7 @@ func (c *rscChecker) impossible(core []int) bool {
 		if len(part) == 0 || len(part) > confirmMax || len(part) == len(c.ops) {
 			continue
 		}
-		if found, done := searchRSC(c.ctx, part, c.RSCOptions, min(confirmStates, c.MaxStates)); done && !found {
+		if found, done := c.search(part, min(confirmStates, c.MaxStates)); done && !found {
 			return true
 		}
 	}
@@ -174,7 +174,7 @@ func plainWrite(o *rscOp) rscOp {
 func (c *rscChecker) shrink() []Operation {
 	ops := slices.Clone(c.ops)
 	fails := func(part []rscOp) bool {
-		found, done := searchRSC(c.ctx, part, c.RSCOptions, min(confirmStates, c.MaxStates))
+		found, done := c.search(part, min(confirmStates, c.MaxStates))
 		return done && !found
 	}
 	for i := 0; i < len(ops) && len(c.ops) <= shrinkMax; {

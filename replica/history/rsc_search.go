@@ -44,13 +44,12 @@ type rscSearchKey struct {
 	writers map[int32]int // operations that leave a value
 }
 
-// searchRSC reports whether it has found an order, and else whether there is none: done is false if it gave up, or the
+// search reports whether it has found an order, and else whether there is none: done is false if it gave up, or the
 // context ended. What is known of the past is 128 bits of a hash for each state, so that the chance of a wrong answer
 // is negligible.
-func searchRSC(ctx context.Context, ops []rscOp, options RSCOptions, maxStates int) (found, done bool) {
+func (c *rscChecker) search(ops []rscOp, maxStates int) (found, done bool) {
 	s := rscSearch{
-		ctx:      ctx,
-		registry: options.Registry, graph: newRSCGraph(ops, options), ops: make([]rscSearchOp, len(ops)),
+		ctx: c.ctx, registry: c.registry, graph: newRSCGraph(ops, c.RSCOptions), ops: make([]rscSearchOp, len(ops)),
 		numbers: map[string]int32{"": 0}, values: []register.Value{nil}, seen: map[[2]uint64]bool{}, max: maxStates,
 	}
 	keys := keysOf(ops)
@@ -85,7 +84,7 @@ func searchRSC(ctx context.Context, ops []rscOp, options RSCOptions, maxStates i
 		s.release(n)
 	}
 	found = s.search()
-	return found, found || s.states <= s.max && ctx.Err() == nil
+	return found, found || s.states <= s.max && c.ctx.Err() == nil
 }
 
 // count notes that an operation is left (1) or not any more (-1).
@@ -144,6 +143,7 @@ func (s *rscSearch) retain(n int32) {
 type move struct {
 	op    int32
 	value int32
+	rank  int64 // moves of lower ones are tried first
 }
 
 // take puts an operation next, and returns the value that was there before.
@@ -199,7 +199,7 @@ type undo struct {
 
 func (s *rscSearch) apply(m move, done []undo) []undo {
 	ready := s.ready
-	return append(done, undo{move{m.op, s.take(m)}, ready})
+	return append(done, undo{move{op: m.op, value: s.take(m)}, ready})
 }
 
 func (s *rscSearch) revert(done []undo) {
@@ -225,7 +225,7 @@ func (s *rscSearch) search() bool {
 				continue
 			}
 			if value, fits := s.try(n); fits {
-				done, progress = s.apply(move{n, value}, done), true
+				done, progress = s.apply(move{op: n, value: value}, done), true
 				break
 			}
 		}
@@ -282,10 +282,6 @@ func (s *rscSearch) unread(n int32) bool {
 // moves lists what may come next, what is most likely first: writes in the order of their return, and those of unknown
 // outcome only where somebody may have seen them.
 func (s *rscSearch) moves() []move {
-	type candidate struct {
-		move
-		rank int64
-	}
 	waiting := map[[2]int32]bool{} // key and value that a read waits for
 	for _, n := range s.ready {
 		if s.graph.ops[n].Request.Kind == register.Read {
@@ -294,14 +290,14 @@ func (s *rscSearch) moves() []move {
 	}
 	type change struct{ key, value int32 }
 	tried := map[change]bool{}
-	var list []candidate
+	var moves []move
 	for _, n := range s.ready {
 		o, mine := &s.graph.ops[n], &s.ops[n]
 		value, fits := s.try(n)
 		if !fits || mine.kind == leavesNothing || s.covers(n, value) {
 			continue
 		}
-		c := candidate{move{n, value}, int64(o.Returned)}
+		m := move{op: n, value: value, rank: int64(o.Returned)}
 		if !o.known {
 			key := &s.keys[mine.key]
 			this := change{int32(mine.key), value}
@@ -309,17 +305,13 @@ func (s *rscSearch) moves() []move {
 				continue
 			}
 			tried[this] = tried[this] || o.Request.Kind == register.Write
-			c.rank = math.MaxInt64
+			m.rank = math.MaxInt64
 			if waiting[[2]int32{int32(mine.key), value}] {
-				c.rank = math.MaxInt64 - 1
+				m.rank = math.MaxInt64 - 1
 			}
 		}
-		list = append(list, c)
+		moves = append(moves, m)
 	}
-	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(a.rank, b.rank) })
-	moves := make([]move, len(list))
-	for i, c := range list {
-		moves[i] = c.move
-	}
+	slices.SortStableFunc(moves, func(a, b move) int { return cmp.Compare(a.rank, b.rank) })
 	return moves
 }

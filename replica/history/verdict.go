@@ -2,8 +2,6 @@ package history
 
 import (
 	"time"
-
-	"github.com/georegister/georegister/replica/register"
 )
 
 // Outcome is what a check found.
@@ -26,8 +24,6 @@ type Options struct {
 	// Brief leaves a violation unexplained, without Failing, Explanation and Picture: for callers that try
 	// many histories.
 	Brief bool
-	// Registry holds the rmw functions of the history; nil is the built-in ones.
-	Registry *register.Registry
 }
 
 // Verdict is the outcome of a check and what there is to say about it.
@@ -42,8 +38,6 @@ type Verdict struct {
 	Key         string      // Violation, Timeout: the first key, in byte order, that is not linearizable or timed out
 	Explanation string      // for people; empty if linearizable
 	Failing     []Operation // Violation: a small part of the key's operations that no order explains
-
-	registry *register.Registry
 }
 
 // OK reports whether the history was proved linearizable.

@@ -110,10 +110,7 @@ func New(o Owner) (*Disks, error) {
 	d := &Disks{Owner: o, of: map[view.MemberID]*Position{}}
 	if raw, ok := o.Journal.Get(o.HeardKey); ok {
 		record := &peerv1.PositionRecord{}
-		if err := record.UnmarshalVT(raw); err != nil {
-			return nil, fmt.Errorf("the record of others' positions on disk is damaged: %w", err)
-		}
-		if err := bounds.Record(record); err != nil {
+		if err := bounds.Decode(raw, record, bounds.Record); err != nil {
 			return nil, fmt.Errorf("the record of others' positions on disk is damaged: %w", err)
 		}
 		d.Learn(record.Positions)

@@ -95,7 +95,7 @@ func (w *world) tell(d *datadriven.TestData) error {
 }
 
 // judge is the command.
-func (w *world) judge() error {
+func (w *world) judge(*datadriven.TestData) error {
 	v, err := w.sessions.judge(w.t)
 	if err != nil {
 		return err

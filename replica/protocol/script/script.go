@@ -86,6 +86,7 @@ func run(t *testing.T, path string, factory member.Factory, end func(*world)) {
 	})
 }
 
+// command runs one command of a script.
 func (w *world) command(d *datadriven.TestData) error {
 	if d.Cmd == "cluster" {
 		return w.cluster(d)
@@ -93,24 +94,13 @@ func (w *world) command(d *datadriven.TestData) error {
 	if len(w.nodes) == 0 {
 		return fmt.Errorf("a script begins with cluster")
 	}
-	switch d.Cmd {
-	case "read", "write", "delete", "rmw", "fence":
-		return w.submit(d)
-	case "deliver", "drop":
-		return w.network(d)
-	case "tick":
-		return w.tick(d)
-	case "change", "finish", "abandon":
-		return w.change(d)
-	case "tell":
-		return w.tell(d)
-	case "judge":
-		return w.judge()
-	case "show":
-		if len(d.CmdArgs) == 1 && d.CmdArgs[0].Key == "network" {
-			w.showNetwork()
-			return nil
-		}
+	command, known := map[string]func(*datadriven.TestData) error{
+		"read": w.submit, "write": w.submit, "delete": w.submit, "rmw": w.submit, "fence": w.submit,
+		"deliver": w.network, "drop": w.network, "tick": w.tick, "tell": w.tell, "judge": w.judge, "show": w.show,
+		"change": w.change, "finish": w.change, "abandon": w.change,
+	}[d.Cmd]
+	if known {
+		return command(d)
 	}
 	n, err := w.node(d, 0)
 	if err != nil {
@@ -135,8 +125,6 @@ func (w *world) command(d *datadriven.TestData) error {
 		return w.start(n)
 	case "configure":
 		return w.configure(n)
-	case "show":
-		w.showNode(n)
 	default:
 		return fmt.Errorf("unknown command %q", d.Cmd)
 	}
@@ -176,6 +164,16 @@ func (w *world) cluster(d *datadriven.TestData) error {
 	return nil
 }
 
+// operations are the commands that submit one, and how many words each has behind the member: a key, and a value or a
+// function.
+var operations = map[string]struct {
+	kind  register.Kind
+	words int
+}{
+	"read": {register.Read, 1}, "write": {register.Write, 2}, "delete": {register.Write, 1}, "rmw": {register.RMW, 2},
+	"fence": {register.Fence, 0},
+}
+
 func (w *world) submit(d *datadriven.TestData) error {
 	n, err := w.node(d, 0)
 	if err != nil {
@@ -187,24 +185,18 @@ func (w *world) submit(d *datadriven.TestData) error {
 			words = append(words, a.Key)
 		}
 	}
-	need := map[string]int{"read": 1, "delete": 1, "write": 2, "rmw": 2}[d.Cmd]
+	form := operations[d.Cmd]
 	regular := d.Cmd == "read" && len(words) == 2 && words[1] == "regular"
-	if len(words) != need && !regular {
-		return fmt.Errorf("%s takes a member and %d words, not %d", d.Cmd, need, len(words))
+	if len(words) != form.words && !regular {
+		return fmt.Errorf("%s takes a member and %d words, not %d", d.Cmd, form.words, len(words))
 	}
 	words = append(words, "") // a fence has no key
-	op := register.Operation{Key: words[0]}
+	op := register.Operation{Kind: form.kind, Key: words[0], Regular: regular}
 	switch d.Cmd {
-	case "fence":
-		op.Kind = register.Fence
-	case "read":
-		op.Kind, op.Regular = register.Read, regular
-	case "delete":
-		op.Kind = register.Write
 	case "write":
-		op.Kind, op.Value = register.Write, register.Value(words[1])
+		op.Value = register.Value(words[1])
 	case "rmw":
-		op.Kind, op.Call = register.RMW, register.Call{Function: words[1], MaxValueBytes: limits.ValueBytes}
+		op.Call = register.Call{Function: words[1], MaxValueBytes: limits.ValueBytes}
 		args, _ := d.Arg("args")
 		for _, v := range args.Vals {
 			op.Call.Args = append(op.Call.Args, []byte(v))

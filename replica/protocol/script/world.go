@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/datadriven"
+
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/catalog"
@@ -238,31 +240,35 @@ func (w *world) release(n *node, send []protocol.Envelope, complete []protocol.C
 	}
 }
 
-func (w *world) showNetwork() {
-	for _, p := range w.packets {
-		w.printf("%s", p)
+// show tells what is under way, or what a member holds, and in a joint view how far it is.
+func (w *world) show(d *datadriven.TestData) error {
+	if len(d.CmdArgs) == 1 && d.CmdArgs[0].Key == "network" {
+		for _, p := range w.packets {
+			w.printf("%s", p)
+		}
+		return nil
 	}
-}
-
-// showNode tells what a member holds, and in a joint view how far it is.
-func (w *world) showNode(n *node) {
+	n, err := w.node(d, 0)
+	if err != nil {
+		return err
+	}
+	scan, durable := n.disk.Scan, func([]byte) bool { return true }
 	if n.member == nil {
 		w.printf("%s is down", n.name)
-		n.disk.Scan(nil, func(key, value []byte) bool {
-			w.printf("%s", describeRecord(key, value))
-			return true
-		})
-		return
+	} else {
+		scan, durable = n.journal.Scan, n.journal.Durable
 	}
-	n.journal.Scan(nil, func(key, value []byte) bool {
+	scan(nil, func(key, value []byte) bool {
 		mark := ""
-		if !n.journal.Durable(key) {
+		if !durable(key) {
 			mark = " ?"
 		}
 		w.printf("%s%s", describeRecord(key, value), mark)
 		return true
 	})
-	if c := n.member.Change(); c.Joint {
+	if n.member != nil && n.member.Change().Joint {
+		c := n.member.Change()
 		w.printf("settled %t, fetched %t of %t", c.Settled, c.Fetched, c.Transfers)
 	}
+	return nil
 }
