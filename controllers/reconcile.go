@@ -69,7 +69,7 @@ func again(ctx context.Context, plan decide.Plan, came error) (reconcile.Result,
 	case failure != nil:
 		return reconcile.Result{}, failure
 	case errors.Is(came, apply.ErrStale):
-		log.FromContext(ctx).Info("Looked again: something changed meanwhile", "cause", came.Error())
+		log.FromContext(ctx).Info("Looked again: something changed meanwhile", "reason", came.Error())
 		return reconcile.Result{RequeueAfter: atOnce}, nil
 	case errors.Is(came, apply.ErrBudget):
 		return reconcile.Result{RequeueAfter: plan.Again}, nil

@@ -176,7 +176,7 @@ func patiently(ctx context.Context, log logr.Logger, ask func() error) error {
 		if err == nil || ctx.Err() != nil || !away(err) {
 			return err
 		}
-		log.Info("Waits for the apiserver, and asks again", "after", askAgainAfter.String(), "cause", err.Error())
+		log.Info("Waits for the apiserver, and asks again", "after", askAgainAfter.String(), "reason", err.Error())
 		select {
 		case <-ctx.Done():
 			return err

@@ -105,7 +105,7 @@ func (o *observer) warningOf(ctx context.Context, about suspect, now time.Time) 
 	err := o.live.List(ctx, &events, client.InNamespace(about.object.GetNamespace()),
 		client.MatchingFields{"involvedObject.uid": string(uid), "type": corev1.EventTypeWarning})
 	if err != nil {
-		log.FromContext(ctx).V(1).Info("Could not read events", "of", about.object.GetName(), "cause", err.Error())
+		log.FromContext(ctx).V(1).Info("Could not read events", "of", about.object.GetName(), "reason", err.Error())
 	}
 	var latest *corev1.Event
 	for i := range events.Items {

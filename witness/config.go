@@ -6,10 +6,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 
-	"sigs.k8s.io/yaml"
-
+	"github.com/georegister/georegister/replica/configfile"
 	"github.com/georegister/georegister/witness/cache"
 )
 
@@ -55,19 +53,7 @@ type Listen struct {
 
 // LoadConfig reads a configuration and checks it. A self that is not 0 counts rather than the file's.
 func LoadConfig(path string, self uint32) (Config, error) {
-	var c Config
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return c, fmt.Errorf("read configuration: %w", err)
-	}
-	if err := yaml.UnmarshalStrict(data, &c); err != nil {
-		return c, fmt.Errorf("configuration %s: %w", path, err)
-	}
-	c.Self = cmp.Or(self, c.Self)
-	if err := c.Validate(); err != nil {
-		return c, fmt.Errorf("configuration %s: %w", path, err)
-	}
-	return c, nil
+	return configfile.Load(path, func(c *Config) { c.Self = cmp.Or(self, c.Self) })
 }
 
 // Validate reports the first thing that a witness can't start with, by the name of its field.

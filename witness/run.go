@@ -79,7 +79,7 @@ func Run(ctx context.Context, c Config, o Options) (err error) {
 		zap.Stringer("peer", peer.Addr()), zap.Any("listen", c.Listen), zap.String("durability", string(c.Durability)), zap.String("version", o.Version))
 	if why := d.Damage(); d.New() && why != "" {
 		o.Log.Error("This witness's disk was damaged, and counts as lost: what is left is in the directory damaged beside the empty one",
-			zap.String("cause", why), zap.String("directory", c.Directory))
+			zap.String("reason", why), zap.String("directory", c.Directory))
 	}
 	if d.New() {
 		o.Log.Warn("This witness's disk is empty: it serves no master until the manager begins lives on it, by its name",

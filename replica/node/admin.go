@@ -20,8 +20,8 @@ type admin struct {
 	node *node
 }
 
-// meant refuses a call for somebody else.
-func (a *admin) meant(cluster string, member uint32) error {
+// checkTarget refuses a call for somebody else.
+func (a *admin) checkTarget(cluster string, member uint32) error {
 	c := &a.node.config
 	if cluster != c.Cluster || view.MemberID(member) != c.Self {
 		return status.Errorf(codes.FailedPrecondition, "this is member %d of cluster %s, not member %d of %s",
@@ -32,7 +32,7 @@ func (a *admin) meant(cluster string, member uint32) error {
 
 // Status implements adminv1.AdminServer.
 func (a *admin) Status(_ context.Context, r *adminv1.StatusRequest) (*adminv1.StatusResponse, error) {
-	if err := a.meant(r.Cluster, r.Member); err != nil {
+	if err := a.checkTarget(r.Cluster, r.Member); err != nil {
 		return nil, err
 	}
 	n := a.node
@@ -49,7 +49,7 @@ func (a *admin) Status(_ context.Context, r *adminv1.StatusRequest) (*adminv1.St
 		response.Loss = &adminv1.Loss{Cause: loss.Cause, Aside: loss.Aside, Over: loss.Over}
 	}
 	if now.replica != nil {
-		fill(response, now)
+		addReplica(response, now)
 	}
 	for _, kind := range []register.Kind{register.Read, register.Write, register.RMW} {
 		reading := n.meter.Read(kind)
@@ -61,8 +61,8 @@ func (a *admin) Status(_ context.Context, r *adminv1.StatusRequest) (*adminv1.St
 	return response, nil
 }
 
-// fill adds what a running replica tells.
-func fill(response *adminv1.StatusResponse, now *memberState) {
+// addReplica adds what a running replica tells.
+func addReplica(response *adminv1.StatusResponse, now *memberState) {
 	status := now.replica.Status()
 	response.Quorum, response.Role = status.Quorum, adminv1.Role_VOTER
 	for _, s := range status.Shards {
@@ -118,7 +118,7 @@ func part(p protocol.PartitionStatus, counted updates) *adminv1.Part {
 
 // Configure implements adminv1.AdminServer.
 func (a *admin) Configure(ctx context.Context, r *adminv1.ConfigureRequest) (*adminv1.ConfigureResponse, error) {
-	if err := a.meant(r.Cluster, r.Member); err != nil {
+	if err := a.checkTarget(r.Cluster, r.Member); err != nil {
 		return nil, err
 	}
 	if r.View == nil {
@@ -133,7 +133,7 @@ func (a *admin) Configure(ctx context.Context, r *adminv1.ConfigureRequest) (*ad
 // SetLink implements adminv1.AdminServer. The peer may be a witness. A link stays as it was set over changes of the
 // view.
 func (a *admin) SetLink(_ context.Context, r *adminv1.SetLinkRequest) (*adminv1.SetLinkResponse, error) {
-	if err := a.meant(r.Cluster, r.Member); err != nil {
+	if err := a.checkTarget(r.Cluster, r.Member); err != nil {
 		return nil, err
 	}
 	n, peer := a.node, view.MemberID(r.Peer)

@@ -6,17 +6,17 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
+	"slices"
 	"strconv"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/configfile"
 	"github.com/georegister/georegister/replica/listener/operation"
 	"github.com/georegister/georegister/replica/proof"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/catalog"
+	"github.com/georegister/georegister/replica/protocol/definition"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/runtime"
 	"github.com/georegister/georegister/replica/storage"
@@ -95,15 +95,11 @@ func (e *ErasureCoding) fragments() protocol.Fragments {
 
 // validateErasureCoding reports what large values can't be stored as fragments with. With how many members that can be
 // is known with the view alone.
-func (c Config) validateErasureCoding() error {
+func (c Config) validateErasureCoding(can *capability.Protocol) error {
 	e := c.ErasureCoding
-	if e == nil {
-		return nil
-	}
-	can, err := capability.Find(c.Protocol)
 	switch {
-	case err != nil:
-		return fmt.Errorf("protocol: %w", err)
+	case e == nil:
+		return nil
 	case e.ThresholdBytes < 1:
 		return fmt.Errorf("erasureCoding: thresholdBytes is %d; it must be at least 1", e.ThresholdBytes)
 	case len(c.Members) == 0:
@@ -116,15 +112,13 @@ func (c Config) validateErasureCoding() error {
 }
 
 // validateTokenKeys reports a protocol with sessions and without keys, or the other way round.
-func (c Config) validateTokenKeys() error {
-	row, err := capability.Find(c.Protocol)
-	switch {
-	case err != nil:
-		return fmt.Errorf("protocol: %w", err)
-	case row.Regular() && c.TokenKeys == "":
-		return fmt.Errorf("tokenKeys: give the file with the keys that prove what sessions depend on, the same for all members: protocol %s needs one; "+
-			"make it once, such as with `(umask 077; openssl rand -hex %d > token-keys)`", c.Protocol, proof.KeyBytes)
-	case !row.Regular() && c.TokenKeys != "":
+func (c Config) validateTokenKeys(can *capability.Protocol) error {
+	switch regular := can.Regular(); {
+	case regular && c.TokenKeys == "":
+		return fmt.Errorf("tokenKeys: give the file with the keys that prove what sessions depend on, the same for all members: "+
+			"protocol %s needs one; make it once, such as with `(umask 077; openssl rand -hex %d > token-keys)`",
+			c.Protocol, proof.KeyBytes)
+	case !regular && c.TokenKeys != "":
 		return fmt.Errorf("tokenKeys: leave it out, protocol %s has no sessions whose tokens have to be proved", c.Protocol)
 	}
 	return nil
@@ -208,37 +202,19 @@ type Who struct {
 
 // LoadConfig reads a configuration for a member and checks it.
 func LoadConfig(path string, who Who) (Config, error) {
-	var c Config
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return c, fmt.Errorf("read configuration: %w", err)
-	}
-	if err := yaml.UnmarshalStrict(data, &c); err != nil {
-		return c, fmt.Errorf("configuration %s: %w", path, err)
-	}
-	c.Self = cmp.Or(who.Self, c.Self)
-	c.Site = cmp.Or(who.Site, c.Site)
-	if err := c.Validate(); err != nil {
-		return c, fmt.Errorf("configuration %s: %w", path, err)
-	}
-	return c, nil
+	return configfile.Load(path, func(c *Config) { c.Self, c.Site = cmp.Or(who.Self, c.Self), cmp.Or(who.Site, c.Site) })
 }
 
 // Validate reports the first thing that a member can't start with, by the name of its field.
 func (c Config) Validate() error {
-	if _, err := capability.Find(c.Protocol); err != nil {
+	protocol, err := catalog.Find(c.Protocol)
+	if err != nil {
 		return fmt.Errorf("protocol: %w", err)
 	}
-	if err := c.validateView(); err != nil {
-		return err
-	}
-	if err := c.validateParted(); err != nil {
-		return err
-	}
-	if err := c.validateErasureCoding(); err != nil {
-		return err
-	}
-	if err := c.validateTokenKeys(); err != nil {
+	if err := cmp.Or(
+		c.validateView(&protocol.Row), c.validatePartitions(protocol.Partitioned), c.validateErasureCoding(&protocol.Row),
+		c.validateTokenKeys(&protocol.Row),
+	); err != nil {
 		return err
 	}
 	switch {
@@ -274,43 +250,37 @@ func (c Config) Validate() error {
 	return nil
 }
 
-func (c Config) validateView() error {
-	if len(c.Members) == 0 {
-		switch {
-		case c.Epoch != 0 || c.Issued != 0:
-			return errors.New("members: epoch and issued mean nothing without members")
-		case c.Bootstrap:
-			return errors.New("members: bootstrap needs the members of the cluster that is made")
+func (c Config) validateView(can *capability.Protocol) error {
+	if n := len(c.Members); n > 0 {
+		if err := can.CheckMembers(n); err != nil {
+			return fmt.Errorf("members: %w", err)
 		}
-		return nil
-	}
-	can, err := capability.Find(c.Protocol)
-	if err != nil {
-		return fmt.Errorf("protocol: %w", err)
-	}
-	if err := can.CheckMembers(len(c.Members)); err != nil {
-		return fmt.Errorf("members: %w", err)
-	}
-	if c.FaultTolerance != 0 {
-		if err := can.CheckFaults(len(c.Members), c.FaultTolerance); err != nil {
-			return fmt.Errorf("faultTolerance: %w", err)
+		if c.FaultTolerance != 0 {
+			if err := can.CheckFaults(n, c.FaultTolerance); err != nil {
+				return fmt.Errorf("faultTolerance: %w", err)
+			}
 		}
+		return usable(c.View())
 	}
-	return usable(c.View())
+	switch {
+	case c.Epoch != 0 || c.Issued != 0:
+		return errors.New("members: epoch and issued mean nothing without members")
+	case c.Bootstrap:
+		return errors.New("members: bootstrap needs the members of the cluster that is made")
+	}
+	return nil
 }
 
-// validateParted reports what a protocol with masters can't be started with.
-func (c Config) validateParted() error {
-	entry, err := catalog.Find(c.Protocol)
+// validatePartitions reports what a protocol with masters can't be started with.
+func (c Config) validatePartitions(partitioned *definition.Partitioned) error {
 	switch {
-	case err != nil:
-		return fmt.Errorf("protocol: %w", err)
-	case entry.Partitioned == nil:
+	case partitioned == nil:
 	case c.Durability != storage.Sync:
-		return fmt.Errorf("durability: protocol %s needs Sync, not %s: with another one a member that crashes has lost its disk, and a master or "+
-			"backup whose disk is lost has to be replaced", c.Protocol, c.Durability)
+		return fmt.Errorf("durability: protocol %s needs Sync, not %s: with another one a member that crashes has lost its disk, "+
+			"and a master or backup whose disk is lost has to be replaced", c.Protocol, c.Durability)
 	case len(c.Members) > 0:
-		return fmt.Errorf("members: leave them out with protocol %s: its view names partitions and witnesses, and is given to the admin port", c.Protocol)
+		return fmt.Errorf("members: leave them out with protocol %s: its view names partitions and witnesses, "+
+			"and is given to the admin port", c.Protocol)
 	}
 	return nil
 }
@@ -353,10 +323,8 @@ func (c Config) View() view.View {
 
 // distance is the way from a site; the zero one if nothing is said of it.
 func (c Config) distance(site string) Distance {
-	for _, d := range c.Distances {
-		if d.Site == site {
-			return d
-		}
+	if i := slices.IndexFunc(c.Distances, func(d Distance) bool { return d.Site == site }); i >= 0 {
+		return c.Distances[i]
 	}
 	return Distance{}
 }

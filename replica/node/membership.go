@@ -29,7 +29,7 @@ type memberState struct {
 	replica *runtime.Replica // nil: it serves nobody, as role and why say
 	role    adminv1.Role     // without a replica
 	why     string
-	held    *holding  // not nil: a replica follows, and serves what comes in until then
+	backlog *backlog  // not nil: a replica follows, and serves what comes in until then
 	before  []updates // by partition: those of earlier replicas of this process
 }
 
@@ -72,8 +72,8 @@ func (n *node) Submit(op register.Operation, timeout time.Duration, done func(re
 			if now.replica.Submit(op, timeout, done) {
 				return
 			} // it is not the one of the moment any more
-		case now.held != nil:
-			if now.held.add(op, timeout, done) {
+		case now.backlog != nil:
+			if now.backlog.add(op, timeout, done) {
 				return
 			} // nor is this
 		default:
@@ -113,17 +113,9 @@ func (n *node) openDisk() error {
 	return nil
 }
 
-// heard is what the replica of the view before knew of the others.
-type heard struct {
-	away      []view.MemberID // did not answer
-	distances *transport.Distances
-	vouched   bool        // its disk was known to hold all that it held
-	promised  []time.Time // Replica.Promised
-}
-
-// begin makes the member what the view on its disk says. Nothing of an earlier view may run any more; carried is what
+// begin makes the member what the view on its disk says. Nothing of an earlier view may run any more; handovers is what
 // was under way in it, which goes on before the replica takes anything else, if there is one.
-func (n *node) begin(ctx context.Context, from heard, carried []*runtime.Carried) error {
+func (n *node) begin(ctx context.Context, from runtime.Inheritance, handovers []*runtime.Handover) error {
 	v := n.store.View()
 	switch {
 	case v.Epoch == 0:
@@ -138,13 +130,12 @@ func (n *node) begin(ctx context.Context, from heard, carried []*runtime.Carried
 	}
 	c := &n.config
 	replica, err := runtime.Start(ctx, runtime.Options{
-		View: v, Self: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards, Store: n.store, Sync: c.CURP.sync(), Continued: from.vouched,
-		Promised: from.promised,
-		Listener: n.peers.open(), Dial: n.options.Dial, Newer: n.learn, Away: from.away, Distances: from.distances, TransferRate: int(c.transferRate()),
+		View: v, Self: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards, Store: n.store, Inheritance: from,
+		Sync: c.CURP.sync(), Listener: n.peers.open(), Dial: n.options.Dial, Newer: n.learn, TransferRate: int(c.transferRate()),
 		OneWayDelay: func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Delay) },
 		Jitter:      func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Jitter) },
-		Limits:      c.limits(), Faults: c.FaultTolerance, Fragments: c.ErasureCoding.fragments(), Bootstrap: c.Bootstrap, Seed: uint64(c.Self),
-		Metrics: n.registry, Logger: n.log,
+		Limits:      c.limits(), Faults: c.FaultTolerance, Fragments: c.ErasureCoding.fragments(),
+		Bootstrap: c.Bootstrap, Seed: uint64(c.Self), Metrics: n.registry, Logger: n.log,
 	})
 	if err != nil {
 		return err
@@ -158,7 +149,7 @@ func (n *node) begin(ctx context.Context, from heard, carried []*runtime.Carried
 			}
 		}
 	}
-	replica.Resume(carried)
+	replica.Resume(handovers)
 	var before []updates
 	if last := n.now.Load(); last != nil {
 		before = last.before
@@ -185,9 +176,9 @@ type offer struct {
 	answer chan error // capacity 1
 }
 
-// keep runs the member in one view after the other, until the context ends (nil) or it fails.
-func (n *node) keep(ctx context.Context) error {
-	defer close(n.kept)
+// runViews runs the member in one view after the other, until the context ends (nil) or it fails.
+func (n *node) runViews(ctx context.Context) error {
+	defer close(n.viewsEnded)
 	for {
 		var failed <-chan struct{}
 		replica := n.now.Load().replica
@@ -235,7 +226,7 @@ func (n *node) learn(v view.View) {
 // accept takes on a view, or says why it is refused. After an error of its own the member can't go on. Clients notice
 // nothing but that their operations take longer.
 func (n *node) accept(ctx context.Context, v view.View) (refused, err error) {
-	fits, refused := judge(n.store.View(), v, &n.config)
+	fits, refused := takesOn(n.store.View(), v, &n.config)
 	if !fits {
 		return refused, nil
 	}
@@ -244,20 +235,20 @@ func (n *node) accept(ctx context.Context, v view.View) (refused, err error) {
 		return nil, err
 	}
 	before := n.now.Load()
-	held := &holding{}
-	n.now.Store(&memberState{view: v, role: adminv1.Role_LEARNER, held: held,
+	waiting := &backlog{}
+	n.now.Store(&memberState{view: v, role: adminv1.Role_LEARNER, backlog: waiting,
 		why: fmt.Sprintf("this member takes on the view of epoch %d", v.Epoch)})
-	carried, err := n.replace(ctx, before)
+	handovers, err := n.replace(ctx, before)
 	if err != nil {
 		n.now.Store(&memberState{view: v, role: adminv1.Role_LEARNER, why: "this member failed"})
 	}
 	now := n.now.Load()
-	late := held.release()
+	late := waiting.release()
 	if now.replica != nil {
 		now.replica.Resume(late)
 		return nil, nil
 	}
-	for _, c := range append(carried, late...) {
+	for _, c := range append(handovers, late...) {
 		c.End(now.refusal())
 	}
 	return nil, err
@@ -265,22 +256,20 @@ func (n *node) accept(ctx context.Context, v view.View) (refused, err error) {
 
 // replace ends the replica, if there is one, and begins what the view on the disk says. The operations that were under
 // way go on there; whoever finds no replica then has to end them.
-func (n *node) replace(ctx context.Context, last *memberState) (carried []*runtime.Carried, err error) {
-	var heard heard
+func (n *node) replace(ctx context.Context, last *memberState) (handovers []*runtime.Handover, err error) {
+	var from runtime.Inheritance
 	if replica := last.replica; replica != nil {
-		heard.away, heard.distances = replica.Away(), replica.Distances()
-		if carried, err = replica.Carry(); err != nil {
-			return carried, err
+		if handovers, from, err = replica.HandOver(); err != nil {
+			return handovers, err
 		}
-		heard.vouched, heard.promised = !replica.Doubted(), replica.Promised()
 		if err := n.store.Reboot(); err != nil {
-			return carried, err
+			return handovers, err
 		}
 		next := *n.now.Load()
 		next.before = last.counted()
 		n.now.Store(&next)
 	}
-	return carried, n.begin(context.WithoutCancel(ctx), heard, carried)
+	return handovers, n.begin(context.WithoutCancel(ctx), from, handovers)
 }
 
 // configure offers a view, and waits until the member acts in it.
@@ -288,7 +277,7 @@ func (n *node) configure(ctx context.Context, v view.View) error {
 	o := offer{v, make(chan error, 1)}
 	select {
 	case n.offers <- o:
-	case <-n.kept:
+	case <-n.viewsEnded:
 		return status.Error(codes.Unavailable, "this member is stopping")
 	case <-ctx.Done():
 		return status.FromContextError(ctx.Err()).Err()

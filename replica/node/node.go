@@ -27,6 +27,7 @@ import (
 	"github.com/georegister/georegister/replica/meter"
 	"github.com/georegister/georegister/replica/proof"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/runtime"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/transport"
 	"github.com/georegister/georegister/replica/transport/codec"
@@ -63,7 +64,7 @@ type node struct {
 	offers     chan offer
 	learned    chan view.View // capacity 1: a newer view that a peer told
 	mistrusted string         // why the latest of them was refused
-	kept       chan struct{}  // closed when keep has ended
+	viewsEnded chan struct{}  // closed when runViews has ended
 
 	linking sync.Mutex
 	cut     map[view.MemberID]bool // links that are cut, to play a partition
@@ -88,7 +89,7 @@ func Run(ctx context.Context, config Config, options Options) error {
 func newNode(config Config, options Options) *node {
 	n := &node{
 		config: config, options: options, log: options.Log, registry: prometheus.NewRegistry(),
-		offers: make(chan offer), learned: make(chan view.View, 1), kept: make(chan struct{}), cut: map[view.MemberID]bool{},
+		offers: make(chan offer), learned: make(chan view.View, 1), viewsEnded: make(chan struct{}), cut: map[view.MemberID]bool{},
 	}
 	if n.log == nil {
 		n.log = zap.NewNop()
@@ -118,14 +119,14 @@ func (n *node) run(ctx context.Context) error {
 	n.peers = &peerPort{listener: n.listeners.peer, log: n.log}
 	go n.peers.run() // until its listener is closed
 	// A stop that comes now is one in order, once everything is there.
-	if err := n.begin(context.WithoutCancel(ctx), heard{}, nil); err != nil {
+	if err := n.begin(context.WithoutCancel(ctx), runtime.Inheritance{}, nil); err != nil {
 		return errors.Join(err, n.store.Close(), n.listeners.close())
 	}
 	if err := n.open(); err != nil {
 		return errors.Join(err, n.stop(), n.listeners.close())
 	}
 	n.log.Info("Member started", zap.Uint32("member", uint32(config.Self)), zap.String("site", n.site()),
-		zap.Any("listen", config.Listen), zap.Uint32("boot", n.store.Boot()), zap.String("version", options.Version))
+		zap.Any("listen", config.Listen), zap.Uint32("starts", n.store.Boot()), zap.String("version", options.Version))
 	return n.serve(ctx)
 }
 
@@ -217,7 +218,7 @@ func (n *node) serve(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error {
-		failure := n.keep(running)
+		failure := n.runViews(running)
 		return errors.Join(failure, n.shutdown(failure != nil))
 	})
 	err := group.Wait()

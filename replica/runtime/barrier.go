@@ -23,7 +23,7 @@ func (r *Replica) submitAfter(q request) bool {
 	state, parts := register.NewBarrier(q.operation, r.place)
 	switch {
 	case home == nil && len(parts) == 0:
-		go r.answer(&q.flight, register.Result{Status: register.OK, Fast: true})
+		go r.answer(&q.submission, register.Result{Status: register.OK, Fast: true})
 		return true
 	case len(parts) == 0:
 		return home.submit(q)
@@ -31,14 +31,14 @@ func (r *Replica) submitAfter(q request) bool {
 	b := &barrier{replica: r, request: q, home: home, state: state}
 	if home != nil {
 		if full, stopped := home.reserve(); full || stopped {
-			return home.refuse(&q.flight, stopped)
+			return home.refuse(&q.submission, stopped)
 		}
 	}
-	if !r.keepBarrier(b) {
+	if !r.barriers.add(b) {
 		b.giveBack()
 		failed := r.failed()
 		if failed {
-			go q.flight.done(stopping)
+			go q.submission.done(stopping)
 		}
 		return failed
 	}
@@ -47,14 +47,14 @@ func (r *Replica) submitAfter(q request) bool {
 		s := r.shards[part.Shard]
 		fence := request{
 			operation: part.Fence,
-			flight: flight{
-				begun: q.flight.begun, deadline: q.flight.deadline, kind: register.Fence, part: true,
+			submission: submission{
+				begun: q.submission.begun, deadline: q.submission.deadline, kind: register.Fence, part: true,
 				done: func(result register.Result) { b.fenced(s.number, result) },
 			},
 		}
 		full, stopped := s.queue(true, fence)
 		switch {
-		case stopped && r.carrying.Load(): // the barrier as a whole goes over
+		case stopped && r.handingOver.Load(): // the barrier as a whole goes over
 		case stopped:
 			go b.fenced(s.number, stopping)
 		case full:
@@ -100,20 +100,20 @@ func (b *barrier) fenced(at int, result register.Result) {
 func (b *barrier) end(result register.Result) {
 	b.over = true
 	b.giveBack()
-	b.replica.forgetBarrier(b)
-	b.replica.answer(&b.request.flight, result)
+	b.replica.barriers.remove(b)
+	b.replica.answer(&b.request.submission, result)
 }
 
 // goOn hands the operation to its shard.
 func (b *barrier) goOn() {
 	q := b.request
 	q.operation = b.state.Operation()
-	q.flight.waited += b.state.RoundTrips()
+	q.submission.waited += b.state.RoundTrips()
 	switch {
 	case b.home.redeem(q):
 		b.over = true
-		b.replica.forgetBarrier(b)
-	case b.replica.carrying.Load(): // the barrier as a whole goes over
+		b.replica.barriers.remove(b)
+	case b.replica.handingOver.Load(): // the barrier as a whole goes over
 	default:
 		b.end(stopping)
 	}
@@ -125,44 +125,44 @@ func (b *barrier) giveBack() {
 	}
 }
 
-// keepBarrier notes what goes over to the next replica. It is false if that was done already.
-func (r *Replica) keepBarrier(b *barrier) bool {
-	r.waiting.mutex.Lock()
-	defer r.waiting.mutex.Unlock()
-	if r.waiting.taken {
+// barriers are those of a replica that wait.
+type barriers struct {
+	mutex   sync.Mutex
+	waiting map[*barrier]bool
+	over    bool // the next replica has them: there are no more
+}
+
+// add notes what goes over to the next replica. It is false if that was done already.
+func (w *barriers) add(b *barrier) bool {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.over {
 		return false
 	}
-	if r.waiting.barriers == nil {
-		r.waiting.barriers = map[*barrier]bool{}
+	if w.waiting == nil {
+		w.waiting = map[*barrier]bool{}
 	}
-	r.waiting.barriers[b] = true
+	w.waiting[b] = true
 	return true
 }
 
-func (r *Replica) forgetBarrier(b *barrier) {
-	r.waiting.mutex.Lock()
-	defer r.waiting.mutex.Unlock()
-	delete(r.waiting.barriers, b)
+func (w *barriers) remove(b *barrier) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	delete(w.waiting, b)
 }
 
-// waiting are the barriers of a replica.
-type waiting struct {
-	mutex    sync.Mutex
-	barriers map[*barrier]bool
-	taken    bool // by Carry: there are no more
-}
-
-// carryBarriers takes what waits for fences. It begins again at the next replica.
-func (r *Replica) carryBarriers() (all []*Carried) {
-	r.waiting.mutex.Lock()
-	barriers := r.waiting.barriers
-	r.waiting.barriers, r.waiting.taken = nil, true
-	r.waiting.mutex.Unlock()
-	for b := range barriers {
+// take ends them all, and returns their operations, which begin again at the next replica.
+func (w *barriers) take() (all []request) {
+	w.mutex.Lock()
+	waiting := w.waiting
+	w.waiting, w.over = nil, true
+	w.mutex.Unlock()
+	for b := range waiting {
 		b.mutex.Lock()
 		if !b.over {
 			b.over = true
-			all = append(all, r.carried(b.request))
+			all = append(all, b.request)
 		}
 		b.mutex.Unlock()
 	}
@@ -170,16 +170,16 @@ func (r *Replica) carryBarriers() (all []*Carried) {
 }
 
 // answer ends an operation that is in no shard.
-func (r *Replica) answer(f *flight, result register.Result) {
-	r.metrics.finished(f.kind, &result, r.clock().Sub(f.begun))
+func (r *Replica) answer(f *submission, result register.Result) {
+	r.metrics.finished(f.kind, &result, r.clock.now().Sub(f.begun))
 	f.done(result)
 }
 
-// carried is an operation on its way to the next replica.
-func (r *Replica) carried(q request) *Carried {
-	c := &Carried{operation: q.operation, resume: q.resume, begun: r.moment(q.flight.begun), waited: q.flight.waited, done: q.flight.done}
-	if q.flight.deadline != 0 {
-		c.deadline = r.moment(q.flight.deadline)
+// handover is an operation on its way to the next replica.
+func (r *Replica) handover(q request) *Handover {
+	c := &Handover{operation: q.operation, resume: q.resume, begun: r.clock.moment(q.submission.begun), waited: q.submission.waited, done: q.submission.done}
+	if q.submission.deadline != 0 {
+		c.deadline = r.clock.moment(q.submission.deadline)
 	}
 	return c.watched()
 }

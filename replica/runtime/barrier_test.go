@@ -49,12 +49,12 @@ func (c *cluster) idle(i int) {
 	c.t.Helper()
 	r := c.replicas[i]
 	eventually(c.t, "nothing is under way", func() bool {
-		r.waiting.mutex.Lock()
-		n := len(r.waiting.barriers)
-		r.waiting.mutex.Unlock()
+		r.barriers.mutex.Lock()
+		n := len(r.barriers.waiting)
+		r.barriers.mutex.Unlock()
 		for _, s := range r.shards {
 			s.mutex.Lock()
-			n += s.awaited + int(s.state.flying.Load())
+			n += s.awaited + int(s.state.inFlight.Load())
 			s.mutex.Unlock()
 		}
 		return n == 0
@@ -138,7 +138,7 @@ func TestBarriersGoOnAtTheNextReplica(t *testing.T) {
 	}
 	c.submit(0, register.Operation{Kind: register.Fence, After: []register.Dependency{seen(3)}}, 0, answers)
 	before := c.replicas[0]
-	carried, err := before.Carry()
+	carried, _, err := before.HandOver()
 	if err != nil || len(carried) != n+1 || len(answers) > 0 {
 		t.Fatalf("%d operations are carried over, %d ended, %v; want %d, 0", len(carried), len(answers), err, n+1)
 	}
@@ -146,7 +146,7 @@ func TestBarriersGoOnAtTheNextReplica(t *testing.T) {
 	if before.Submit(late, 0, func(register.Result) { t.Error("it is answered") }) {
 		t.Error("a replica that carried its operations over takes a fence")
 	}
-	carried = append(carried, Hold(late, patience, func(r register.Result) { answers <- r }))
+	carried = append(carried, NewHandover(late, patience, func(r register.Result) { answers <- r }))
 	c.restart(0)
 	c.replicas[0].Resume(carried)
 	for range n + 2 {

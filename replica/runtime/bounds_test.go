@@ -109,7 +109,7 @@ func TestTheLogTellsOfAPeerOnceAMinute(t *testing.T) {
 			all = append(all, protocol.Refused{From: id, Why: why})
 		}
 		for shard := range 4 {
-			r.tell(log, shard, protocol.Instant(time.Hour).Add(at), all)
+			r.log(log, shard, protocol.Instant(time.Hour).Add(at), all)
 		}
 		return len(lines.TakeAll())
 	}
@@ -129,7 +129,7 @@ func TestTheLogTellsOfAPeerOnceAMinute(t *testing.T) {
 			t.Errorf("after %v: %d lines, want %d", step.at, got, step.want)
 		}
 	}
-	r.tell(log, 7, protocol.Instant(3*time.Hour), []protocol.Refused{{From: 2, Why: why}})
+	r.log(log, 7, protocol.Instant(3*time.Hour), []protocol.Refused{{From: 2, Why: why}})
 	line := lines.TakeAll()[0]
 	if line.Level != zap.WarnLevel || line.ContextMap()["peer"] != uint32(2) || line.ContextMap()["error"] != why.Error() {
 		t.Errorf("the line is %v %v", line.Entry, line.ContextMap())

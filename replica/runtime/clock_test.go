@@ -16,7 +16,7 @@ func TestSuspensionCounts(t *testing.T) {
 	c := newCluster(t, 3, Options{elapsed: func() time.Duration { return elapsed() + time.Duration(slept.Load()) }})
 	r := c.replicas[0]
 	before := time.Now().Add(time.Hour)
-	if ahead := r.instant(before).Sub(r.clock()); ahead < 59*time.Minute || ahead > time.Hour {
+	if ahead := r.clock.instant(before).Sub(r.clock.now()); ahead < 59*time.Minute || ahead > time.Hour {
 		t.Errorf("an hour ahead is %v ahead on the protocols' clock", ahead)
 	}
 	c.stop(1)
@@ -33,7 +33,7 @@ func TestSuspensionCounts(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("two hours of suspension were not noticed")
 	}
-	if ahead := time.Until(r.moment(r.clock().Add(time.Hour))); ahead < 59*time.Minute || ahead > time.Hour {
+	if ahead := time.Until(r.clock.moment(r.clock.now().Add(time.Hour))); ahead < 59*time.Minute || ahead > time.Hour {
 		t.Errorf("after it, an hour ahead on the protocols' clock is %v ahead", ahead)
 	}
 }
@@ -43,17 +43,17 @@ func TestSuspensionCounts(t *testing.T) {
 func TestNoPromiseEndsEarlierForAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun, pause := time.Now(), time.Second
-		r := &Replica{options: Options{elapsed: func() time.Duration {
+		r := &Replica{clock: clock{elapsed: func() time.Duration {
 			time.Sleep(pause)
 			defer time.Sleep(pause)
 			return time.Since(begun)
 		}}}
 		const until = protocol.Instant(time.Hour)
-		there := r.moment(until)
+		there := r.clock.moment(until)
 		if end := begun.Add(time.Duration(until)); there.Before(end) || there.After(end.Add(2*pause)) {
 			t.Errorf("it ends %v before it does", end.Sub(there))
 		}
-		if back := r.instant(begun.Add(time.Duration(until))); back < until || back > until.Add(2*pause) {
+		if back := r.clock.instant(begun.Add(time.Duration(until))); back < until || back > until.Add(2*pause) {
 			t.Errorf("for the next replica it ends %v before it does", until.Sub(back))
 		}
 	})

@@ -1,8 +1,6 @@
 package runtime
 
 import (
-	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -14,8 +12,7 @@ import (
 
 // metrics are what a replica tells of itself.
 type metrics struct {
-	registerer prometheus.Registerer
-	collectors []prometheus.Collector
+	collectors
 
 	latency    *prometheus.HistogramVec
 	byKind     [register.Fence + 1][2]prometheus.Observer // by kind and path, so that none is looked up
@@ -37,7 +34,7 @@ const (
 	slow
 )
 
-func newMetrics() *metrics {
+func newMetrics(r *Replica) *metrics {
 	sizes := prometheus.ExponentialBuckets(1, 2, 12)
 	m := &metrics{
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -81,8 +78,28 @@ func newMetrics() *metrics {
 			m.byOutcome[kind][status] = m.outcomes.WithLabelValues(kind.String(), status.String())
 		}
 	}
-	m.collectors = []prometheus.Collector{m.latency, m.outcomes, m.roundTrips, m.taken, m.turn, m.group, m.groupBytes, m.fsync, m.overflow}
+	m.collectors = collectors{
+		m.latency, m.outcomes, m.roundTrips, m.taken, m.turn, m.group, m.groupBytes, m.fsync, m.overflow,
+		&gauges{replica: r}, // read only when somebody looks
+	}
 	return m
+}
+
+// collectors are registered as one.
+type collectors []prometheus.Collector
+
+// Describe implements prometheus.Collector.
+func (all collectors) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range all {
+		c.Describe(to)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (all collectors) Collect(to chan<- prometheus.Metric) {
+	for _, c := range all {
+		c.Collect(to)
+	}
 }
 
 // paths returns a protocol.Config.Count for one shard's goroutine.
@@ -120,36 +137,11 @@ func (m *metrics) observeCommit(c storage.Commit) {
 	m.fsync.Observe(c.Took.Seconds())
 }
 
-// register shows the metrics of a replica, and what is read only when somebody looks.
-func (m *metrics) register(r *Replica) error {
-	if r.options.Metrics == nil {
-		return nil
-	}
-	m.registerer = r.options.Metrics
-	m.collectors = append(m.collectors, &gauges{replica: r})
-	for i, c := range m.collectors {
-		if err := m.registerer.Register(c); err != nil {
-			m.collectors = m.collectors[:i]
-			return errors.Join(fmt.Errorf("register metrics: %w", err), m.unregister())
-		}
-	}
-	return nil
-}
-
-func (m *metrics) unregister() error {
-	if m.registerer != nil {
-		for _, c := range m.collectors {
-			m.registerer.Unregister(c)
-		}
-	}
-	return nil
-}
-
 // gauges read the replica's state at each scrape.
 type gauges struct{ replica *Replica }
 
 var (
-	flyingDesc   = describe("georegister_operations_in_flight", "Operations submitted and not ended.", "shard")
+	inFlightDesc = describe("georegister_operations_in_flight", "Operations submitted and not ended.", "shard")
 	pendingDesc  = describe("georegister_protocol_pending", "Operations and instances that the protocol holds unfinished.", "shard")
 	queueDesc    = describe("georegister_shard_queue", "Operations and messages that wait for the shard's loop.", "shard")
 	voterDesc    = describe("georegister_shard_voter", "1 if the shard votes, 0 while it is a newcomer.", "shard")
@@ -187,7 +179,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{flyingDesc, pendingDesc, queueDesc, voterDesc, bytesDesc, epochDesc, quorumDesc,
+	for _, d := range []*prometheus.Desc{inFlightDesc, pendingDesc, queueDesc, voterDesc, bytesDesc, epochDesc, quorumDesc,
 		changingDesc, doneDesc, fetchedDesc, sameDesc, restDesc, sentDesc, receivedDesc, droppedDesc, rttDesc, minRTTDesc,
 		reachDesc, roleDesc, servingDesc, lostDesc, termDesc, unsyncedDesc, updatesDesc, witnessReachDesc, witnessRTTDesc,
 		witnessSentDesc, witnessDroppedDesc} {
@@ -206,7 +198,7 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	status := g.replica.Status()
 	for _, s := range status.Shards {
 		shard := strconv.Itoa(s.Number)
-		gauge(flyingDesc, float64(s.InFlight), shard)
+		gauge(inFlightDesc, float64(s.InFlight), shard)
 		gauge(pendingDesc, float64(s.Pending), shard)
 		gauge(queueDesc, float64(s.Queue), shard)
 		gauge(voterDesc, number(s.Voter), shard)
@@ -248,6 +240,7 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
+// number is 1 for yes.
 func number(yes bool) float64 {
 	if yes {
 		return 1

@@ -36,12 +36,7 @@ type Options struct {
 	// Store is the member's disk, opened for this member. The replica does not close it; another replica may have it
 	// after storage.Store.Reboot. Nil: the one in Directory.
 	Store *storage.Store
-	// Continued says that another replica of this process had the store before (storage.Store.Reboot), and that it had
-	// asked others whether the disk holds all that it held (Replica.Doubted). Otherwise members ask before they vote, or
-	// take the part that the view gives them.
-	Continued bool
-	// Promised is what the replica of the view before told when it had stopped (Replica.Promised). Nil: nothing is known.
-	Promised []time.Time
+	Inheritance
 	// Sync is protocol.Config's, which counts for protocols with masters. Zero values: the defaults.
 	Sync protocol.Sync
 	// Directory is the member's own. With storage.Memory it holds only the identity, so that a restart is
@@ -63,11 +58,6 @@ type Options struct {
 	// Nearest lists the other members, nearest first. Nil: by OneWayDelay, and where that says nothing, by the
 	// round trips that are measured.
 	Nearest []view.MemberID
-	// Away are members that did not answer when the replica of the view before stopped: they are asked last until they
-	// are heard (Replica.Away).
-	Away []view.MemberID
-	// Distances are what the replica of the view before had measured (Replica.Distances). Nil: nothing is known.
-	Distances *transport.Distances
 	// TrueTime reads the machine's clock with its bounds, for a protocol that is protocol.Timed. Nil: nothing is known.
 	TrueTime  func() protocol.Interval
 	Functions *register.Registry // nil: the built-in ones
@@ -194,7 +184,7 @@ func (o *Options) completeDistances() error {
 		o.Nearest, o.measured = others, farthest == 0
 		slices.SortStableFunc(o.Nearest, func(a, b view.MemberID) int {
 			// Of those as near, one that joins comes last: what it does not know yet makes reads longer, and it is busy.
-			return cmp.Or(cmp.Compare(o.delay(a), o.delay(b)), compareYes(o.joins(a), o.joins(b)))
+			return cmp.Or(cmp.Compare(o.delay(a), o.delay(b)), cmp.Compare(number(o.joins(a)), number(o.joins(b))))
 		})
 	} else {
 		sorted := slices.Sorted(slices.Values(o.Nearest))

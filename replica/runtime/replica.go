@@ -33,17 +33,17 @@ type Replica struct {
 	shards    []*shard
 	metrics   *metrics
 	start     time.Time
-	origin    time.Duration // what the clock read at the start
+	clock     clock
 
-	waiting  waiting     // operations for fences
-	refusing atomic.Bool // no more operations
-	refusals refusals
-	carrying atomic.Bool // operations go over to another replica
-	stopping chan struct{}
-	stop     sync.Once
-	loops    sync.WaitGroup
-	closing  sync.Once
-	closed   error
+	barriers    barriers    // of operations that wait for fences
+	refusing    atomic.Bool // no more operations
+	refusals    refusals
+	handingOver atomic.Bool // operations go over to another replica
+	stopping    chan struct{}
+	stop        sync.Once
+	loops       sync.WaitGroup
+	closing     sync.Once
+	closed      error
 
 	failing sync.Once
 	failure error // set before done is closed
@@ -59,7 +59,7 @@ func Start(ctx context.Context, o Options) (*Replica, error) {
 	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
-	r := &Replica{options: o, start: time.Now(), origin: o.elapsed(), stopping: make(chan struct{}), done: make(chan struct{})}
+	r := &Replica{options: o, start: time.Now(), clock: newClock(o.elapsed), stopping: make(chan struct{}), done: make(chan struct{})}
 	if err := r.open(); err != nil {
 		return nil, fmt.Errorf("replica of member %d: %w", o.Self, errors.Join(err, o.Listener.Close()))
 	}
@@ -73,7 +73,7 @@ func Start(ctx context.Context, o Options) (*Replica, error) {
 // open makes everything but runs nothing of it, except that peers may connect.
 func (r *Replica) open() (err error) {
 	o := &r.options
-	r.metrics = newMetrics()
+	r.metrics = newMetrics(r)
 	if err := r.openStore(); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (r *Replica) open() (err error) {
 			err = errors.Join(err, r.leaveStore())
 		}
 	}()
-	if err := r.divide(); err != nil {
+	if err := r.splitDisk(); err != nil {
 		r.condemn(err)
 		return err
 	}
@@ -101,8 +101,11 @@ func (r *Replica) open() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := r.metrics.register(r); err != nil {
-		return errors.Join(err, r.transport.Close())
+	if o.Metrics == nil {
+		return nil
+	}
+	if err := o.Metrics.Register(r.metrics); err != nil {
+		return errors.Join(fmt.Errorf("register metrics: %w", err), r.transport.Close())
 	}
 	return nil
 }
@@ -113,8 +116,10 @@ func (r *Replica) openStore() (err error) {
 	r.store = o.Store
 	if r.store == nil {
 		r.store, err = storage.Open(storage.Options{
-			Directory:  o.Directory,
-			Identity:   storage.Identity{Cluster: o.View.Cluster, Member: o.Self, Protocol: o.Protocol, Shards: o.Shards},
+			Directory: o.Directory,
+			Identity: storage.Identity{
+				Cluster: o.View.Cluster, Member: o.Self, Protocol: o.Protocol, Shards: o.Shards,
+			},
 			Durability: o.Durability, FlushEvery: o.FlushEvery, Logger: o.Logger, FileSystem: o.fileSystem,
 		})
 		if err != nil {
@@ -239,10 +244,10 @@ func (r *Replica) place(key string) int {
 // it has any effect, and before it is answered. Done is called exactly once, from another goroutine, soon after timeout
 // at the latest (0: there is no limit); it must not block. What it is given must not be changed.
 //
-// It is false, and nothing happens, if the replica has stopped to carry its operations over (Carry): the next one is
+// It is false, and nothing happens, if the replica has stopped to carry its operations over (HandOver): the next one is
 // who to ask.
 func (r *Replica) Submit(op register.Operation, timeout time.Duration, done func(register.Result)) bool {
-	if err := r.check(&op); err != nil {
+	if err := r.options.check(&op); err != nil {
 		go done(register.Result{Status: register.Invalid, Message: err.Error()})
 		return true
 	}
@@ -250,10 +255,10 @@ func (r *Replica) Submit(op register.Operation, timeout time.Duration, done func
 		go done(stopping)
 		return true
 	}
-	now := r.clock()
-	q := request{operation: op, flight: flight{done: done, begun: now, kind: op.Kind}}
+	now := r.clock.now()
+	q := request{operation: op, submission: submission{done: done, begun: now, kind: op.Kind}}
 	if timeout > 0 {
-		q.flight.deadline = now.Add(timeout)
+		q.submission.deadline = now.Add(timeout)
 	}
 	if op.Kind == register.Fence || len(op.After) > 0 {
 		return r.submitAfter(q)
@@ -266,63 +271,6 @@ var (
 	stopping = register.Result{Status: register.Unavailable, Message: "this member is stopping; ask another one"}
 	tooMany  = register.Result{Status: register.Unavailable, Message: "too many operations are under way at this member; slow down or ask another one"}
 )
-
-// check refuses what no protocol can serve.
-func (r *Replica) check(op *register.Operation) error {
-	limits := r.options.Limits
-	if err := r.checkAfter(op); err != nil {
-		return err
-	}
-	if op.Kind == register.Fence {
-		if op.Key != "" {
-			return fmt.Errorf("a fence has no key, and this one has %.64q; name in After what it fences", op.Key)
-		}
-		return nil
-	}
-	if err := limits.CheckKey(op.Key); err != nil {
-		return err
-	}
-	switch op.Kind {
-	case register.Read:
-		return nil
-	case register.Write:
-		return limits.CheckValue(len(op.Value))
-	case register.RMW:
-		if err := limits.CheckArguments(op.Call.Args); err != nil {
-			return err
-		}
-		if op.Call.MaxValueBytes <= 0 || op.Call.MaxValueBytes > limits.ValueBytes {
-			op.Call.MaxValueBytes = limits.ValueBytes
-		}
-		return r.options.Functions.Check(op.Call)
-	}
-	return fmt.Errorf("operation kind %d is unknown; use read, write, rmw or fence", op.Kind)
-}
-
-// checkAfter refuses what no session of this cluster depends on. It can't tell all of it: whoever may write may also
-// make up what was written.
-func (r *Replica) checkAfter(op *register.Operation) error {
-	switch n := len(op.After); {
-	case n == 0:
-		return nil
-	case !r.options.regular:
-		return fmt.Errorf("the operation comes after what was read of another cluster: protocol %s of this one answers with nothing to depend on; "+
-			"fence there first, and leave After out", r.options.Protocol)
-	case n > register.MaxDependencies:
-		return fmt.Errorf("the operation comes after %d others, and carries %d at most; fence first", n, register.MaxDependencies)
-	}
-	for i := range op.After {
-		d := &op.After[i]
-		if err := d.Check(r.options.Limits); err != nil {
-			return err
-		}
-		// An rmw of what was never written has no writer.
-		if written := d.Carstamp.Timestamp > 0; written != (d.Carstamp.Writer.Member() > 0) {
-			return fmt.Errorf("dependency on %.64q: no member writes under carstamp %v; send what an answer had", d.Key, d.Carstamp)
-		}
-	}
-	return nil
-}
 
 // receive sorts what a peer sent by shard.
 func (r *Replica) receive(from view.MemberID, messages []*peerv1.Message) {
@@ -338,9 +286,6 @@ func (r *Replica) receive(from view.MemberID, messages []*peerv1.Message) {
 		begin = end
 	}
 }
-
-// clock is the member's own time, for its protocols. Nothing else may tell them the time.
-func (r *Replica) clock() protocol.Instant { return protocol.Instant(r.options.elapsed() - r.origin) }
 
 // Close stops in order: it refuses new operations, lets those under way finish for a moment, and leaves the
 // disk clean. After a failure it returns the reason, and the disk stays locked until the process ends.
@@ -377,12 +322,14 @@ func (r *Replica) end() error {
 	if !r.failed() {
 		r.loops.Wait()
 	}
+	if r.options.Metrics != nil {
+		r.options.Metrics.Unregister(r.metrics)
+	}
 	if r.failed() {
 		// A loop may be held for ever by the failed disk, so it is not waited for.
-		return errors.Join(r.failure, r.transport.Close(), r.metrics.unregister())
+		return errors.Join(r.failure, r.transport.Close())
 	}
-	err := errors.Join(r.transport.Close(), r.leaveStore(), r.metrics.unregister())
-	if err != nil {
+	if err := errors.Join(r.transport.Close(), r.leaveStore()); err != nil {
 		return fmt.Errorf("replica of member %d: close: %w", r.options.Self, err)
 	}
 	return nil

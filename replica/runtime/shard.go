@@ -32,32 +32,32 @@ type shard struct {
 	wake      chan struct{} // capacity 1
 	drained   chan struct{}
 
-	mutex    sync.Mutex
-	inputs   inputs
-	draining bool
-	stopped  bool
-	awaited  int        // operations that wait for other shards
-	carried  []*Carried // at the loop's end
+	mutex     sync.Mutex
+	inputs    inputs
+	draining  bool
+	stopped   bool
+	awaited   int         // operations that wait for other shards
+	handovers []*Handover // at the loop's end
 
 	persisted atomic.Uint64 // the latest durable batch, as the committer told
-	state     published
+	state     loopState
 
 	// What follows belongs to the loop.
 	protocol protocol.Protocol
 	capabilities
-	journal  *protocol.Journal
-	spare    inputs
-	ticked   protocol.Instant
-	handle   uint64
-	flying   map[uint64]flight
-	handed   uint64 // the latest batch that the committer has
-	durable  uint64 // the latest batch that the journal knows to be durable
-	held     []held
-	outgoing map[view.MemberID]*[]*peerv1.Message
-	order    []view.MemberID // of the peers, as Options.Nearest
-	asked    []view.MemberID // the witnesses
-	near     []view.MemberID // the same, as the protocol knows it
-	retry    time.Duration   // Config.Retry, as the protocol knows it
+	journal   *protocol.Journal
+	spare     inputs
+	ticked    protocol.Instant
+	handle    uint64
+	inFlight  map[uint64]submission
+	handed    uint64 // the latest batch that the committer has
+	durable   uint64 // the latest batch that the journal knows to be durable
+	held      []held
+	outgoing  map[view.MemberID]*[]*peerv1.Message
+	order     []view.MemberID // of the peers, as Options.Nearest
+	witnesses []view.MemberID // in the order of the view
+	preferred []view.MemberID // the peers, as the protocol knows it
+	retry     time.Duration   // Config.Retry, as the protocol knows it
 }
 
 // capabilities are those of the shard's protocol; nil: it has not got that one.
@@ -83,14 +83,14 @@ type inputs struct {
 }
 
 type request struct {
-	handle    uint64 // given by the loop
-	operation register.Operation
-	resume    protocol.Resume
-	flight    flight
+	handle     uint64 // given by the loop
+	operation  register.Operation
+	resume     protocol.Resume
+	submission submission
 }
 
-// flight is an operation under way.
-type flight struct {
+// submission is an operation under way.
+type submission struct {
 	done     func(register.Result)
 	begun    protocol.Instant
 	deadline protocol.Instant // zero: there is none
@@ -115,7 +115,7 @@ func newShard(r *Replica, number int) (*shard, error) {
 	s := &shard{
 		replica: r, number: number, tickEvery: r.options.tickEvery(),
 		wake: make(chan struct{}, 1), drained: make(chan struct{}),
-		flying: map[uint64]flight{}, outgoing: map[view.MemberID]*[]*peerv1.Message{},
+		inFlight: map[uint64]submission{}, outgoing: map[view.MemberID]*[]*peerv1.Message{},
 	}
 	for _, id := range r.options.Nearest {
 		s.outgoing[id] = &[]*peerv1.Message{}
@@ -123,9 +123,9 @@ func newShard(r *Replica, number int) (*shard, error) {
 	}
 	for _, w := range r.options.View.Witnesses {
 		s.outgoing[w.ID] = &[]*peerv1.Message{}
-		s.asked = append(s.asked, w.ID)
+		s.witnesses = append(s.witnesses, w.ID)
 	}
-	s.near, s.retry = r.options.first(), r.options.Retry
+	s.preferred, s.retry = r.options.first(), r.options.Retry
 	s.journal = protocol.NewJournal(r.store.Shard(number))
 	p, err := r.options.start(r.config(number), s.journal)
 	if err != nil {
@@ -149,16 +149,16 @@ func (s *shard) signal() {
 // replica.
 func (s *shard) submit(q request) bool {
 	if full, stopped := s.queue(true, q); full || stopped {
-		return s.refuse(&q.flight, stopped)
+		return s.refuse(&q.submission, stopped)
 	}
 	return true
 }
 
 // refuse ends an operation that was not taken, because the shard has stopped or has too many. It is false, and does
 // nothing, if the operations go over to another replica.
-func (s *shard) refuse(f *flight, stopped bool) bool {
+func (s *shard) refuse(f *submission, stopped bool) bool {
 	switch {
-	case stopped && s.replica.carrying.Load() && !s.replica.failed():
+	case stopped && s.replica.handingOver.Load() && !s.replica.failed():
 		return false
 	case stopped:
 		go f.done(stopping)
@@ -172,9 +172,9 @@ func (s *shard) refuse(f *flight, stopped bool) bool {
 func (s *shard) reserve() (full, stopped bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	full = s.state.flying.Load() >= maxOperations
+	full = s.state.inFlight.Load() >= maxOperations
 	if !full && !s.stopped {
-		s.state.flying.Add(1)
+		s.state.inFlight.Add(1)
 		s.awaited++
 	}
 	return full, s.stopped
@@ -199,7 +199,7 @@ func (s *shard) giveBack() {
 	s.mutex.Lock()
 	if !s.stopped { // else nobody counts any more
 		s.awaited--
-		s.state.flying.Add(-1)
+		s.state.inFlight.Add(-1)
 	}
 	s.mutex.Unlock()
 	s.signal()
@@ -208,10 +208,10 @@ func (s *shard) giveBack() {
 // queue hands requests to the loop, unless it has stopped, or, if that counts, it has too many.
 func (s *shard) queue(bounded bool, all ...request) (full, stopped bool) {
 	s.mutex.Lock()
-	full = bounded && s.state.flying.Load() >= maxOperations
+	full = bounded && s.state.inFlight.Load() >= maxOperations
 	stopped = s.stopped
 	if !full && !stopped {
-		s.state.flying.Add(int64(len(all)))
+		s.state.inFlight.Add(int64(len(all)))
 		s.inputs.requests = append(s.inputs.requests, all...)
 	}
 	s.mutex.Unlock()
@@ -266,8 +266,8 @@ func (s *shard) run() {
 			s.publishChange()
 			s.publishPartition()
 		case <-s.replica.stopping:
-			if s.replica.carrying.Load() {
-				s.carry()
+			if s.replica.handingOver.Load() {
+				s.handOver()
 			}
 			return
 		}
@@ -287,7 +287,7 @@ func (s *shard) turn() bool {
 	for i := range in.requests { // all of them, so that each is answered whatever happens in a step
 		s.handle++
 		in.requests[i].handle = s.handle
-		s.flying[s.handle] = in.requests[i].flight
+		s.inFlight[s.handle] = in.requests[i].submission
 	}
 	ok := true
 	for rest := in; ok; {
@@ -302,7 +302,7 @@ func (s *shard) turn() bool {
 	clear(in.requests)
 	clear(in.messages)
 	s.spare = inputs{in.requests[:0], in.messages[:0]}
-	if draining && len(s.flying) == 0 && len(s.held) == 0 {
+	if draining && len(s.inFlight) == 0 && len(s.held) == 0 {
 		s.sayDrained()
 	}
 	return ok
@@ -328,7 +328,7 @@ func (s *shard) sayDrained() {
 // step feeds the protocol and does what it asks. It reports whether the member can go on.
 func (s *shard) step(in inputs) bool {
 	s.release(s.persisted.Load())
-	now := s.replica.clock()
+	now := s.replica.clock.now()
 	// Leases are judged by the last tick, so it may not be older than a question.
 	if since := now.Sub(s.ticked); s.partitioned != nil || since >= s.tickEvery || len(in.requests) > 0 && since >= tickGrain {
 		s.ticked = now
@@ -339,7 +339,7 @@ func (s *shard) step(in inputs) bool {
 	}
 	for i := range in.requests {
 		q := &in.requests[i]
-		s.protocol.Submit(protocol.Request{Handle: q.handle, Operation: q.operation, Deadline: q.flight.deadline, Resume: q.resume})
+		s.protocol.Submit(protocol.Request{Handle: q.handle, Operation: q.operation, Deadline: q.submission.deadline, Resume: q.resume})
 	}
 	for i := range in.messages {
 		s.protocol.Receive(in.messages[i].from, in.messages[i].message)
@@ -352,7 +352,7 @@ func (s *shard) step(in inputs) bool {
 
 // apply does what a step asks: what depends on the disk waits for it, the rest happens now.
 func (s *shard) apply(e protocol.Effects) bool {
-	s.replica.refusals.tell(s.replica.options.Logger, s.number, s.ticked, e.Refused)
+	s.replica.refusals.log(s.replica.options.Logger, s.number, s.ticked, e.Refused)
 	if e.Fault != nil {
 		s.replica.condemn(e.Fault)
 		s.replica.fail(fmt.Errorf("shard %d: %w", s.number, e.Fault))
@@ -412,7 +412,7 @@ func (s *shard) gather(envelopes []protocol.Envelope) {
 // flush hands what was gathered to the transport.
 func (s *shard) flush() {
 	s.flushTo(s.order)
-	s.flushTo(s.asked)
+	s.flushTo(s.witnesses)
 }
 
 func (s *shard) flushTo(all []view.MemberID) {
@@ -430,10 +430,10 @@ func (s *shard) finish(completions []protocol.Completion) {
 	if len(completions) == 0 {
 		return
 	}
-	now := s.replica.clock()
+	now := s.replica.clock.now()
 	for i := range completions {
 		c := &completions[i]
-		f, ok := s.flying[c.Handle]
+		f, ok := s.inFlight[c.Handle]
 		if !ok {
 			continue
 		}
@@ -441,8 +441,8 @@ func (s *shard) finish(completions []protocol.Completion) {
 			f.done(c.Result)
 			continue
 		}
-		delete(s.flying, c.Handle)
-		s.state.flying.Add(-1)
+		delete(s.inFlight, c.Handle)
+		s.state.inFlight.Add(-1)
 		c.Result = c.Result.Behind(f.waited)
 		if !f.part {
 			s.replica.metrics.finished(f.kind, &c.Result, now.Sub(f.begun))
@@ -465,11 +465,11 @@ func (s *shard) shut() []request {
 // abandon ends what is under way when the loop ends: nobody knows how it would have ended.
 func (s *shard) abandon() {
 	for _, q := range s.shut() {
-		q.flight.done(register.Result{Status: register.Unavailable, Message: "this member stopped before it began"})
+		q.submission.done(register.Result{Status: register.Unavailable, Message: "this member stopped before it began"})
 	}
-	for _, f := range s.flying {
+	for _, f := range s.inFlight {
 		f.done(register.Result{Status: register.Unknown, Message: "this member stopped while the operation was under way"})
 	}
-	clear(s.flying)
-	s.state.flying.Store(0)
+	clear(s.inFlight)
+	s.state.inFlight.Store(0)
 }

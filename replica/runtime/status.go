@@ -50,7 +50,7 @@ func (r *Replica) Status() Status {
 		s.mutex.Unlock()
 		status.Shards = append(status.Shards, ShardStatus{
 			Number: s.number, Voter: s.state.voter.Load(), Incarnation: view.Incarnation(s.state.incarnation.Load()),
-			InFlight: int(s.state.flying.Load()), Pending: int(s.state.pending.Load()), Queue: queue,
+			InFlight: int(s.state.inFlight.Load()), Pending: int(s.state.pending.Load()), Queue: queue,
 		})
 	}
 	return status

@@ -177,8 +177,7 @@ func (d *disk) write(requests []request) (n int, ok bool) {
 	if err == nil {
 		err = d.commitBatch(batch, d.options.Durability == Sync)
 	}
-	if err != nil {
-		d.failure.set(fmt.Errorf("disk failed: %w", err))
+	if !d.check(err) {
 		return n, false
 	}
 	d.observe(Commit{Batches: n, Bytes: size, Took: time.Since(start)})
@@ -225,33 +224,21 @@ func (d *disk) sync() bool {
 	if err == nil {
 		err = d.commitBatch(batch, true)
 	}
+	return d.check(err)
+}
+
+// syncMark makes the mark durable, so that a loss of power does not make it older than that.
+func (d *disk) syncMark() bool { return d.check(d.mark.Sync()) }
+
+// check reports whether the disk can be trusted after an attempt that ended with err. If not, it has failed.
+func (d *disk) check(err error) bool {
 	if err != nil {
 		d.failure.set(fmt.Errorf("disk failed: %w", err))
 	}
 	return d.failure.reason() == nil
 }
 
-// syncMark makes the mark durable, so that a loss of power does not make it older than that.
-func (d *disk) syncMark() bool {
-	if err := d.mark.Sync(); err != nil {
-		d.failure.set(fmt.Errorf("disk failed: %w", err))
-		return false
-	}
-	return true
-}
-
-// begin implements engine.
-func (d *disk) begin(boot uint32) error {
-	d.boot.Store(boot)
-	begun := make(chan struct{})
-	d.commit(0, protocol.Batch{}, func(uint64) { close(begun) })
-	select {
-	case <-begun:
-		return nil
-	case <-d.failure.done:
-		return d.failure.reason()
-	}
-}
+func (d *disk) setBoot(boot uint32) { d.boot.Store(boot) }
 
 func (d *disk) number() uint64 { return d.latest.Load() }
 

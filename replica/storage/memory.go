@@ -66,7 +66,7 @@ func (m *memory) commit(shard int, batch protocol.Batch, _ func(uint64)) bool {
 
 func (m *memory) bytes() uint64 { return uint64(m.size.Load()) }
 
-func (m *memory) begin(uint32) error { return nil }
+func (m *memory) setBoot(uint32) {}
 
 func (m *memory) number() uint64 { return 0 }
 

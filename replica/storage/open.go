@@ -142,7 +142,7 @@ func (s *Store) openDatabase(known bool, damage error) (err error) {
 	if err := s.clear(); err != nil {
 		return err
 	}
-	return s.begin()
+	return s.create()
 }
 
 // lose notes damage: what follows is another disk. Aside is where the damaged one is kept, if it is.
@@ -211,26 +211,38 @@ func (s *Store) clear() error {
 	return nil
 }
 
-// begin makes a new database.
-func (s *Store) begin() error {
-	o := &s.options
+// create makes a new database.
+func (s *Store) create() error {
 	path := s.path(databaseDirectory)
-	if err := durable.MakeDirectory(o.FileSystem, path); err != nil {
+	if err := durable.MakeDirectory(s.options.FileSystem, path); err != nil {
 		return err
 	}
-	db, err := openDatabase(path, o, s.failure, func(p *pebble.Options) { p.ErrorIfExists = true })
+	err := s.openEngine(durable.Mark{}, func(p *pebble.Options) { p.ErrorIfExists = true }, func(*pebble.DB) error { return nil })
 	if err != nil {
 		return err
 	}
-	mark, err := durable.CreateMark(o.FileSystem, o.Directory, markFile, s.record.seed(), durable.Mark{})
+	// Its first commit comes before the record that tells of one.
+	if err := s.begin(); err != nil {
+		return errors.Join(err, s.engine.close())
+	}
+	return nil
+}
+
+// openEngine opens the database, checks it, and goes on behind the commit of the mark.
+func (s *Store) openEngine(mark durable.Mark, adapt func(*pebble.Options), check func(*pebble.DB) error) error {
+	o, seed := &s.options, s.record.seed()
+	db, err := openDatabase(s.path(databaseDirectory), o, s.failure, adapt)
+	if err != nil {
+		return err
+	}
+	var file *durable.MarkFile
+	if err = check(db); err == nil {
+		file, err = durable.CreateMark(o.FileSystem, o.Directory, markFile, seed, mark)
+	}
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
-	s.engine = newDisk(db, o, s.failure, s.record.seed(), 0, mark, s.observe)
-	// Its first commit comes before the record that tells of one.
-	if err := s.engine.begin(s.record.Boot); err != nil {
-		return errors.Join(err, s.engine.close())
-	}
+	s.engine = newDisk(db, o, s.failure, seed, mark.Number, file, s.observe)
 	return nil
 }
 
@@ -258,30 +270,24 @@ func (s *Store) resume() error {
 		return err
 	}
 	if want := max(noted.Number, r.Commit); latest < want {
-		return fmt.Errorf("the database is %w: it ends with commit %d, and commit %d was durable", durable.ErrDamaged, latest, want)
+		return fmt.Errorf("the database is %w: it ends with commit %d, and commit %d was durable", durable.ErrDamaged,
+			latest, want)
 	}
-	db, err := openDatabase(path, o, s.failure, func(*pebble.Options) {})
-	if err != nil {
-		return err
-	}
-	found, err := readMark(db, r.seed())
-	switch {
-	case err != nil:
-	case found.Number != latest:
-		err = fmt.Errorf("the database is %w: it recovered to commit %d, and its files hold commit %d", durable.ErrDamaged, found.Number, latest)
-	case max(found.Boot, noted.Boot) > r.Boot:
-		err = fmt.Errorf("%s is %w: it counts %d starts, and the database %d", s.path(identityFile), durable.ErrDamaged,
-			r.Boot, max(found.Boot, noted.Boot))
-	}
-	if err != nil {
-		return errors.Join(err, db.Close())
-	}
-	mark, err := durable.CreateMark(o.FileSystem, o.Directory, markFile, r.seed(), durable.Mark{Boot: r.Boot, Number: latest})
-	if err != nil {
-		return errors.Join(err, db.Close())
-	}
-	s.engine = newDisk(db, o, s.failure, r.seed(), latest, mark, s.observe)
-	return nil
+	mark := durable.Mark{Boot: r.Boot, Number: latest}
+	return s.openEngine(mark, func(*pebble.Options) {}, func(db *pebble.DB) error {
+		found, err := readMark(db, r.seed())
+		switch {
+		case err != nil:
+			return err
+		case found.Number != latest:
+			return fmt.Errorf("the database is %w: it recovered to commit %d, and its files hold commit %d",
+				durable.ErrDamaged, found.Number, latest)
+		case max(found.Boot, noted.Boot) > r.Boot:
+			return fmt.Errorf("%s is %w: it counts %d starts, and the database %d", s.path(identityFile),
+				durable.ErrDamaged, r.Boot, max(found.Boot, noted.Boot))
+		}
+		return nil
+	})
 }
 
 // noteDamage has the next start take the disk for lost. A disk that refuses even this is found damaged again, or has no

@@ -98,9 +98,8 @@ type engine interface {
 	grow(shards int)
 	// commit persists a batch of a shard, before it returns (then it is true), or later.
 	commit(shard int, batch protocol.Batch, done func(sequence uint64)) bool
-	// begin makes it durable that what follows belongs to a boot. Nothing else is under way.
-	begin(boot uint32) error
-	number() uint64 // of the latest commit
+	setBoot(boot uint32) // of the commits that follow
+	number() uint64      // of the latest commit
 	bytes() uint64
 	close() error
 }
@@ -182,6 +181,20 @@ func (s *Store) Commit(shard int, batch protocol.Batch, done func(sequence uint6
 	return s.engine.commit(shard, batch, done)
 }
 
+// Persist is Commit that returns once the batch is persisted, or the disk has failed.
+func (s *Store) Persist(shard int, batch protocol.Batch) error {
+	persisted := make(chan struct{})
+	if s.Commit(shard, batch, func(uint64) { close(persisted) }) {
+		return nil
+	}
+	select {
+	case <-persisted:
+		return nil
+	case <-s.Done():
+		return s.Err()
+	}
+}
+
 // Reboot readies the store for protocols that start again in this process, on all that was committed: it
 // counts one more boot, durably, when whoever used the store has ended. Nobody may use it meanwhile.
 func (s *Store) Reboot() error {
@@ -193,13 +206,8 @@ func (s *Store) Reboot() error {
 
 func (s *Store) reboot() error {
 	// What is still on its way to the disk could not be read back yet.
-	arrived := make(chan struct{})
-	if !s.engine.commit(0, protocol.Batch{}, func(uint64) { close(arrived) }) {
-		select {
-		case <-arrived:
-		case <-s.Done():
-			return s.Err()
-		}
+	if err := s.Persist(0, protocol.Batch{}); err != nil {
+		return err
 	}
 	err := s.boot()
 	if err != nil {
@@ -219,7 +227,13 @@ func (s *Store) boot() error {
 	}); err != nil {
 		return err
 	}
-	return s.engine.begin(s.Boot())
+	return s.begin()
+}
+
+// begin makes it durable that what follows belongs to the boot of the record. Nothing else is under way.
+func (s *Store) begin() error {
+	s.engine.setBoot(s.Boot())
+	return s.Persist(0, protocol.Batch{})
 }
 
 // note changes the record, durably if there is a directory.

@@ -48,6 +48,7 @@ var areas = []struct {
 	{"replica/protocol", []string{"api/peer", "api/witness", "replica/register", "replica/view", "replica/capability"}},
 	{"replica/history", []string{"replica/register", "replica/view"}},
 	{"replica/durable", nil},
+	{"replica/configfile", nil},
 	{"replica/storage", []string{"replica/register", "replica/view", "replica/protocol", "replica/durable"}},
 	{"replica/transport", []string{"api/peer", "api/witness", "replica/register", "replica/view", "replica/protocol"}},
 	{"replica/simulator/kernel", nil},
@@ -131,7 +132,9 @@ var areas = []struct {
 	{"witness/core", []string{"api/witness", "witness/cache"}},
 	{"witness/disk", []string{"replica/durable"}},
 	{"witness/manage", []string{"api/witness", "replica/view", "replica/membership", "replica/transport/codec"}},
-	{"witness", []string{"api/witness", "replica/register", "replica/transport/codec"}},
+	{"witness", []string{
+		"api/witness", "replica/register", "replica/transport/codec", "replica/configfile", "replica/listener/http",
+	}},
 }
 
 func TestDependenciesPointOneWay(t *testing.T) {

@@ -16,16 +16,17 @@ type Health interface {
 // the reason), and /metrics if metrics is not nil.
 func New(health Health, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /healthz", probe(func() error { return nil }))
-	mux.Handle("GET /readyz", probe(health.Ready))
-	mux.Handle("GET /quorumz", probe(health.Quorum))
+	mux.Handle("GET /healthz", Probe(func() error { return nil }))
+	mux.Handle("GET /readyz", Probe(health.Ready))
+	mux.Handle("GET /quorumz", Probe(health.Quorum))
 	if metrics != nil {
 		mux.Handle("GET /metrics", metrics)
 	}
 	return mux
 }
 
-func probe(check func() error) http.Handler {
+// Probe answers 200, or 503 with the reason if the check returns one.
+func Probe(check func() error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")

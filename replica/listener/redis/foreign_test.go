@@ -50,7 +50,7 @@ func TestOtherProtocolsAreNotExecuted(t *testing.T) {
 	if len(entries) != 1 {
 		t.Fatalf("logged %d lines, want one a minute: %v", len(entries), entries)
 	}
-	if fields := entries[0].ContextMap(); !strings.HasPrefix(fields["client"].(string), "127.0.0.1:") || strings.Contains(fields["cause"].(string), "stolen") {
+	if fields := entries[0].ContextMap(); !strings.HasPrefix(fields["client"].(string), "127.0.0.1:") || strings.Contains(fields["reason"].(string), "stolen") {
 		t.Errorf("logged %v", fields)
 	}
 }

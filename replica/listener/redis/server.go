@@ -190,7 +190,7 @@ func (s *Server) attacked(client net.Addr, what resp.ForeignError) {
 	s.unheard.Add(1)
 	s.attacks.Do(func() {
 		s.options.Log.Warn("Possible attack on the Redis port: connection closed", zap.Stringer("client", client),
-			zap.String("cause", what.Error()), zap.Int64("connections", s.unheard.Swap(0)))
+			zap.String("reason", what.Error()), zap.Int64("connections", s.unheard.Swap(0)))
 	})
 }
 

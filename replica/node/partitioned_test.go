@@ -18,7 +18,7 @@ import (
 )
 
 func TestPartitionsServe(t *testing.T) {
-	p := newParted(t, 3)
+	p := newPartitioned(t, 3)
 	number := 0
 	for _, key := range append(p.keys(0, 2), append(p.keys(1, 2), p.keys(2, 2)...)...) {
 		for _, id := range p.order {
@@ -85,7 +85,7 @@ func TestPartitionsServe(t *testing.T) {
 }
 
 // describesMetrics looks for the metrics of a member in the documentation.
-func (p *parted) describesMetrics(id view.MemberID) {
+func (p *partitioned) describesMetrics(id view.MemberID) {
 	p.t.Helper()
 	_, metrics := p.members[id].probe("/metrics")
 	documentation, err := os.ReadFile("../../docs/operations.md")
@@ -108,7 +108,7 @@ func (p *parted) describesMetrics(id view.MemberID) {
 
 // What was acknowledged and that no backup has is recovered from a witness when the master is gone.
 func TestAMasterIsLost(t *testing.T) {
-	p := newParted(t, 3)
+	p := newPartitioned(t, 3)
 	part := p.view.Partitions[0]
 	master, backup := part.Master, part.Backups[0]
 	client := p.order[2]
@@ -150,7 +150,7 @@ func TestAMasterIsLost(t *testing.T) {
 
 // While a witness is away, updates wait for the backups.
 func TestAWitnessIsAway(t *testing.T) {
-	p := newParted(t, 3)
+	p := newPartitioned(t, 3)
 	part := p.view.Partitions[0]
 	client := p.order[2]
 	keys := p.keys(0, 4)
@@ -185,7 +185,7 @@ func TestAWitnessIsAway(t *testing.T) {
 
 // Members that restart on their disks go on in the same term.
 func TestPartedMembersRestart(t *testing.T) {
-	p := newParted(t, 3)
+	p := newPartitioned(t, 3)
 	keys := p.keys(0, 3)
 	p.write(1, keys[0], "before")
 	before := p.view.Digest()
@@ -215,7 +215,7 @@ func TestPartedMembersRestart(t *testing.T) {
 
 // Masters are lost and come back under load, and no client of another member sees anything fail.
 func TestMastersComeAndGoUnderLoad(t *testing.T) {
-	p := newParted(t, 3)
+	p := newPartitioned(t, 3)
 	l := newLoad(t, "CURP")
 	l.at(p.members[3], 2)
 	l.at(p.members[5], 2)
@@ -237,7 +237,7 @@ func TestMastersComeAndGoUnderLoad(t *testing.T) {
 
 // A newcomer takes the place of a member, by hand-overs, under load.
 func TestPartedMembersChangeUnderLoad(t *testing.T) {
-	p := newParted(t, 3)
+	p := newPartitioned(t, 3)
 	l := newLoad(t, "CURP")
 	l.at(p.members[3], 2)
 	l.at(p.members[5], 2)
@@ -278,7 +278,7 @@ func TestPartedMembersChangeUnderLoad(t *testing.T) {
 
 // A member whose disk is lost is not ready, and says why.
 func TestALostPartIsTold(t *testing.T) {
-	p := newParted(t, 3)
+	p := newPartitioned(t, 3)
 	p.write(1, "k", "v")
 	p.kill(3)
 	c := p.members[3].config
@@ -320,7 +320,7 @@ func TestViewsWithoutTheirPartitionsAreRefused(t *testing.T) {
 
 // Partitions are split under load, twice, one of them again; the disks have what is where it was.
 func TestPartitionsAreSplitUnderLoad(t *testing.T) {
-	p := newParted(t, 3)
+	p := newPartitioned(t, 3)
 	keys := map[string]string{}
 	for i := range 90 {
 		key := fmt.Sprint("kept-", i)

@@ -6,12 +6,12 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 )
 
-// published is what others may know of the loop's state.
-type published struct {
+// loopState is what others may know of the loop's state.
+type loopState struct {
 	voter       atomic.Bool
 	doubted     atomic.Bool
 	incarnation atomic.Uint32
-	flying      atomic.Int64 // operations accepted and not ended
+	inFlight    atomic.Int64 // operations accepted and not ended
 	pending     atomic.Int64
 	change      atomic.Pointer[protocol.Change]          // as of the latest tick; nil: the protocol knows of none
 	partition   atomic.Pointer[protocol.PartitionStatus] // of a partition, as of the latest tick or later

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/georegister/georegister/replica/transport"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -15,17 +14,17 @@ const rttGrain = 500 * time.Microsecond
 // unheard is how long a peer that was never heard may be on its way.
 const unheard = time.Second
 
-// reach is how a peer is reached.
-type reach uint8
+// reachability is how a peer is reached.
+type reachability uint8
 
 const (
-	answers  reach = iota // lately
-	expected              // not heard yet, and nothing speaks against it
-	away                  // it does not answer, or did not answer the replica of the view before
+	answers  reachability = iota // lately
+	expected                     // not heard yet, and nothing speaks against it
+	away                         // it does not answer, or did not answer the replica of the view before
 )
 
-// reach tells how a peer is reached, and the smallest round trip lately.
-func (r *Replica) reach(id view.MemberID) (reach, time.Duration) {
+// reachability tells how a peer is reached, and the smallest round trip lately.
+func (r *Replica) reachability(id view.MemberID) (reachability, time.Duration) {
 	rtt, reachable := r.transport.Distance(id)
 	switch {
 	case reachable:
@@ -36,37 +35,23 @@ func (r *Replica) reach(id view.MemberID) (reach, time.Duration) {
 	return away, rtt
 }
 
-// Away lists the peers that don't answer: the next replica asks them last (Options.Away).
-func (r *Replica) Away() (all []view.MemberID) {
+// away lists the peers that don't answer.
+func (r *Replica) away() (all []view.MemberID) {
 	for _, id := range r.options.Nearest {
-		if how, _ := r.reach(id); how == away {
+		if how, _ := r.reachability(id); how == away {
 			all = append(all, id)
 		}
 	}
 	return all
 }
 
-// Distances is what was measured of peers and witnesses: the next replica goes on with it (Options.Distances).
-func (r *Replica) Distances() *transport.Distances { return r.transport.Distances() }
-
 // first is the order in which peers are asked before anything is heard of them.
 func (o *Options) first() []view.MemberID {
 	order := slices.Clone(o.Nearest)
 	slices.SortStableFunc(order, func(a, b view.MemberID) int {
-		return compareYes(slices.Contains(o.Away, a), slices.Contains(o.Away, b))
+		return cmp.Compare(number(slices.Contains(o.Away, a)), number(slices.Contains(o.Away, b)))
 	})
 	return order
-}
-
-// compareYes puts what is not before what is.
-func compareYes(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }
 
 // prefer moves peers that don't answer behind those that do, so that thrifty sending spares them, and nearer ones to
@@ -74,9 +59,9 @@ func compareYes(a, b bool) int {
 // asked again before anybody can have answered is asked in vain.
 func (s *shard) prefer() {
 	ranks := s.rank()
-	if s.thrifty != nil && !slices.IsSortedFunc(s.near, ranks.compare) {
-		slices.SortFunc(s.near, ranks.compare)
-		s.thrifty.Prefer(s.near)
+	if s.thrifty != nil && !slices.IsSortedFunc(s.preferred, ranks.compare) {
+		slices.SortFunc(s.preferred, ranks.compare)
+		s.thrifty.Prefer(s.preferred)
 	}
 	if !s.replica.options.paced {
 		return
@@ -89,7 +74,7 @@ func (s *shard) prefer() {
 
 // farthestWitness is the round trip to the farthest witness that answers.
 func (s *shard) farthestWitness() (farthest time.Duration) {
-	for _, id := range s.asked {
+	for _, id := range s.witnesses {
 		if rtt, reachable := s.replica.transport.Distance(id); reachable {
 			farthest = max(farthest, rtt/rttGrain*rttGrain)
 		}
@@ -99,26 +84,26 @@ func (s *shard) farthestWitness() (farthest time.Duration) {
 
 // ranks is how the peers are reached at one moment, in the order of shard.order.
 type ranks struct {
-	order []view.MemberID
-	reach []reach
-	rtts  []time.Duration // in grains; 0 if distances are configured
+	order        []view.MemberID
+	reachability []reachability
+	rtts         []time.Duration // in grains; 0 if distances are configured
 }
 
 func (s *shard) rank() ranks {
 	r := ranks{order: s.order}
 	for _, id := range s.order {
-		how, rtt := s.replica.reach(id)
+		how, rtt := s.replica.reachability(id)
 		if !s.replica.options.measured {
 			rtt = 0
 		}
-		r.reach, r.rtts = append(r.reach, how), append(r.rtts, rtt/rttGrain)
+		r.reachability, r.rtts = append(r.reachability, how), append(r.rtts, rtt/rttGrain)
 	}
 	return r
 }
 
 // farthest is the round trip to the farthest peer that answers.
 func (r *ranks) farthest() (rtt time.Duration) {
-	for i, how := range r.reach {
+	for i, how := range r.reachability {
 		if how == answers {
 			rtt = max(rtt, r.rtts[i]*rttGrain)
 		}
@@ -128,5 +113,5 @@ func (r *ranks) farthest() (rtt time.Duration) {
 
 func (r *ranks) compare(a, b view.MemberID) int {
 	i, j := slices.Index(r.order, a), slices.Index(r.order, b)
-	return cmp.Or(cmp.Compare(r.reach[i], r.reach[j]), cmp.Compare(r.rtts[i], r.rtts[j]), i-j)
+	return cmp.Or(cmp.Compare(r.reachability[i], r.reachability[j]), cmp.Compare(r.rtts[i], r.rtts[j]), i-j)
 }

@@ -59,39 +59,35 @@ func witnesses(v view.View) (all []view.MemberID) {
 	return all
 }
 
-// judge says whether a member takes on a view that it is offered. It does not if it holds that view already; whatever
+// takesOn says whether a member takes on a view that it is offered. It does not if it holds that view already; whatever
 // else speaks against it is an error for the one who offers.
-func judge(held, offered view.View, c *Config) (bool, error) {
-	refuse := func(code codes.Code, format string, args ...any) (bool, error) {
-		return false, status.Errorf(code, format, args...)
-	}
-	if offered.Cluster != c.Cluster {
-		return refuse(codes.FailedPrecondition, "the view is of cluster %q, this member's is %s", offered.Cluster, c.Cluster)
-	}
-	if err := c.fits(offered); err != nil {
-		return refuse(codes.InvalidArgument, "%v", err)
-	}
+func takesOn(held, offered view.View, c *Config) (bool, error) {
+	unfit := c.fits(offered)
 	switch {
+	case offered.Cluster != c.Cluster:
+		return false, status.Errorf(codes.FailedPrecondition, "the view is of cluster %q, this member's is %s", offered.Cluster, c.Cluster)
+	case unfit != nil:
+		return false, status.Error(codes.InvalidArgument, unfit.Error())
 	case offered.Epoch < held.Epoch:
-		return refuse(codes.Aborted, "epoch %d is offered, and member %d holds epoch %d already", offered.Epoch, c.Self, held.Epoch)
+		return false, status.Errorf(codes.Aborted, "epoch %d is offered, and member %d holds epoch %d already", offered.Epoch, c.Self, held.Epoch)
 	case offered.Epoch == held.Epoch && offered.Digest() != held.Digest():
-		return refuse(codes.Aborted, "epoch %d is offered with digest %s, and member %d holds epoch %d with digest %s: "+
+		return false, status.Errorf(codes.Aborted, "epoch %d is offered with digest %s, and member %d holds epoch %d with digest %s: "+
 			"an epoch has one view", offered.Epoch, offered.Digest(), c.Self, held.Epoch, held.Digest())
 	case offered.Epoch == held.Epoch:
 		return false, nil
 	case offered.Epoch-held.Epoch > view.MaxEpochsMissed:
-		return refuse(codes.InvalidArgument, "epoch %d is offered, and member %d holds epoch %d: so many changes can't have been made since",
+		return false, status.Errorf(codes.InvalidArgument, "epoch %d is offered, and member %d holds epoch %d: so many changes can't have been made since",
 			offered.Epoch, c.Self, held.Epoch)
 	}
 	self := offered.Index(c.Self)
 	switch {
 	case self < 0 && c.Self > offered.LastIssued():
-		return refuse(codes.FailedPrecondition, "the view of epoch %d does not name member %d, whose id was not given yet",
+		return false, status.Errorf(codes.FailedPrecondition, "the view of epoch %d does not name member %d, whose id was not given yet",
 			offered.Epoch, c.Self)
 	case self >= 0 && removed(held, c.Self):
-		return refuse(codes.FailedPrecondition, "member %d was removed by epoch %d: an id is never used again", c.Self, held.Epoch)
+		return false, status.Errorf(codes.FailedPrecondition, "member %d was removed by epoch %d: an id is never used again", c.Self, held.Epoch)
 	case self >= 0 && c.Site != "" && offered.Members[self].Site != c.Site:
-		return refuse(codes.FailedPrecondition, "member %d runs at site %s, not at %s as the view of epoch %d says",
+		return false, status.Errorf(codes.FailedPrecondition, "member %d runs at site %s, not at %s as the view of epoch %d says",
 			c.Self, c.Site, offered.Members[self].Site, offered.Epoch)
 	}
 	return true, nil

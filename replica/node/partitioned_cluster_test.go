@@ -23,9 +23,9 @@ import (
 	"github.com/georegister/georegister/witness/server"
 )
 
-// parted is a cluster of a protocol with masters, in this process: members, a witness beside each, and who manages
+// partitioned is a cluster of a protocol with masters, in this process: members, a witness beside each, and who manages
 // them.
-type parted struct {
+type partitioned struct {
 	t         testing.TB
 	members   cast
 	witnesses map[view.MemberID]*witnessed
@@ -40,7 +40,7 @@ type parted struct {
 const suspectAfter = 2 * time.Second
 
 // hears reports whether a member counts as hearing another one.
-func (p *parted) hears(id view.MemberID, peer *adminv1.Peer) bool {
+func (p *partitioned) hears(id view.MemberID, peer *adminv1.Peer) bool {
 	pair := [2]view.MemberID{id, view.MemberID(peer.Member)}
 	last, known := p.heard[pair]
 	if !known || peer.Reachable {
@@ -58,7 +58,7 @@ type witnessed struct {
 	ended  chan struct{}
 }
 
-func (p *parted) witness(c witness.Config) *witnessed {
+func (p *partitioned) witness(c witness.Config) *witnessed {
 	p.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	w := &witnessed{config: c, stop: stop, ended: make(chan struct{})}
@@ -92,11 +92,11 @@ func (w *witnessed) end() {
 	<-w.ended
 }
 
-// newParted founds a cluster of that many members, each at a site of its own, with as many partitions, and has all of
+// newPartitioned founds a cluster of that many members, each at a site of its own, with as many partitions, and has all of
 // them served.
-func newParted(t testing.TB, size int) *parted {
+func newPartitioned(t testing.TB, size int) *partitioned {
 	t.Helper()
-	p := &parted{t: t, members: cast{}, witnesses: map[view.MemberID]*witnessed{}, heard: map[[2]view.MemberID]time.Time{}}
+	p := &partitioned{t: t, members: cast{}, witnesses: map[view.MemberID]*witnessed{}, heard: map[[2]view.MemberID]time.Time{}}
 	p.order = membership.PairedIDs(0, size)
 	var named []view.Witness
 	var founders []membership.Founder
@@ -118,7 +118,7 @@ func newParted(t testing.TB, size int) *parted {
 }
 
 // waits starts a member and the witness beside it on empty disks, which they name.
-func (p *parted) waits(id view.MemberID, shards int) (membership.Founder, view.Witness) {
+func (p *partitioned) waits(id view.MemberID, shards int) (membership.Founder, view.Witness) {
 	p.t.Helper()
 	c := waiting(p.t, id, storage.Sync)
 	c.Protocol, c.Shards, c.Distances = "CURP", shards, nil
@@ -139,7 +139,7 @@ func (p *parted) waits(id view.MemberID, shards int) (membership.Founder, view.W
 }
 
 // tell gives the view to all members that run.
-func (p *parted) tell() {
+func (p *partitioned) tell() {
 	p.t.Helper()
 	for _, id := range p.order {
 		if r := p.members[id]; r.up() {
@@ -160,7 +160,7 @@ func (r *running) up() bool {
 }
 
 // snapshot asks everybody.
-func (p *parted) snapshot() membership.Snapshot {
+func (p *partitioned) snapshot() membership.Snapshot {
 	p.t.Helper()
 	s := membership.Snapshot{View: p.view, Placement: p.placement, Named: p.named}
 	for _, id := range p.order {
@@ -198,7 +198,7 @@ func (p *parted) snapshot() membership.Snapshot {
 }
 
 // manage does once what a manager does, and reports whether there was anything to do or to wait for.
-func (p *parted) manage() (busy bool) {
+func (p *partitioned) manage() (busy bool) {
 	p.t.Helper()
 	s := p.snapshot()
 	begin, end := membership.Lives(s)
@@ -229,7 +229,7 @@ func (p *parted) manage() (busy bool) {
 }
 
 // settle manages until every partition is served.
-func (p *parted) settle() {
+func (p *partitioned) settle() {
 	p.t.Helper()
 	await(p.t, "every partition is served", func() bool {
 		p.manage()
@@ -238,7 +238,7 @@ func (p *parted) settle() {
 }
 
 // served reports whether every member reaches the masters, and these serve in the view and have recovered.
-func (p *parted) served() bool {
+func (p *partitioned) served() bool {
 	for _, part := range p.view.Partitions {
 		if len(part.Formers) > 0 || !p.members[part.Master].up() {
 			return false
@@ -255,7 +255,7 @@ func (p *parted) served() bool {
 }
 
 // kill ends a member as a crash would: nothing that it says arrives any more, and its disk is as it was while it ran.
-func (p *parted) kill(id view.MemberID) {
+func (p *partitioned) kill(id view.MemberID) {
 	p.t.Helper()
 	r := p.members[id]
 	for _, other := range append(ids(p.view), witnesses(p.view)...) {
@@ -277,7 +277,7 @@ func (p *parted) kill(id view.MemberID) {
 }
 
 // cut cuts or mends a member's side of a link.
-func (p *parted) cut(id, other view.MemberID, blocked bool) {
+func (p *partitioned) cut(id, other view.MemberID, blocked bool) {
 	p.t.Helper()
 	_, err := p.members[id].admin.SetLink(p.t.Context(), &adminv1.SetLinkRequest{Cluster: "c", Member: uint32(id), Peer: uint32(other), Blocked: blocked})
 	if err != nil {
@@ -285,14 +285,14 @@ func (p *parted) cut(id, other view.MemberID, blocked bool) {
 	}
 }
 
-func (p *parted) do(id view.MemberID, op register.Operation) register.Result {
+func (p *partitioned) do(id view.MemberID, op register.Operation) register.Result {
 	p.t.Helper()
 	done := make(chan register.Result, 1)
 	p.members[id].node.Submit(op, patience, func(r register.Result) { done <- r })
 	return <-done
 }
 
-func (p *parted) must(id view.MemberID, op register.Operation) register.Result {
+func (p *partitioned) must(id view.MemberID, op register.Operation) register.Result {
 	p.t.Helper()
 	r := p.do(id, op)
 	if r.Status != register.OK {
@@ -301,12 +301,12 @@ func (p *parted) must(id view.MemberID, op register.Operation) register.Result {
 	return r
 }
 
-func (p *parted) write(id view.MemberID, key, value string) register.Result {
+func (p *partitioned) write(id view.MemberID, key, value string) register.Result {
 	p.t.Helper()
 	return p.must(id, register.Operation{Kind: register.Write, Key: key, Value: register.Value(value)})
 }
 
-func (p *parted) expect(id view.MemberID, key, value string) register.Result {
+func (p *partitioned) expect(id view.MemberID, key, value string) register.Result {
 	p.t.Helper()
 	r := p.must(id, register.Operation{Kind: register.Read, Key: key})
 	if string(r.Value) != value {
@@ -316,7 +316,7 @@ func (p *parted) expect(id view.MemberID, key, value string) register.Result {
 }
 
 // keys are some of a partition.
-func (p *parted) keys(partition, count int) (keys []string) {
+func (p *partitioned) keys(partition, count int) (keys []string) {
 	for i := 0; len(keys) < count; i++ {
 		if key := fmt.Sprint("key-", i); runtime.Shard(key, len(p.view.Partitions)) == partition {
 			keys = append(keys, key)

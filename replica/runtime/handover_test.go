@@ -56,14 +56,14 @@ func TestOperationsGoOnAtTheNextReplica(t *testing.T) {
 		c.submit(0, appending(fmt.Sprint("n-", i)), patience, answers)
 	}
 	before := c.replicas[0]
-	carried, err := before.Carry()
+	carried, _, err := before.HandOver()
 	if err != nil || len(carried) != 3*keys || len(answers) > 0 {
 		t.Fatalf("%d operations are carried over, %d ended, %v; want %d, 0", len(carried), len(answers), err, 3*keys)
 	}
 	if before.Submit(appending("n-0"), 0, func(register.Result) { t.Error("it is answered") }) {
 		t.Error("a replica that carried its operations over takes more")
 	}
-	carried = append(carried, Hold(appending("n-0"), patience, func(r register.Result) { answers <- r }))
+	carried = append(carried, NewHandover(appending("n-0"), patience, func(r register.Result) { answers <- r }))
 	c.restart(0)
 	c.replicas[0].Resume(carried)
 	for range 3*keys + 1 {
@@ -89,9 +89,9 @@ func TestTheNextReplicaKnowsWhoWasAway(t *testing.T) {
 	c := newCluster(t, 3, Options{Protocol: "abd", Durability: storage.Sync, Retry: time.Hour})
 	c.write(0, "k", "before")
 	c.stop(1) // the nearest of member 1
-	eventually(t, "the loss is noticed", func() bool { return slices.Equal(c.replicas[0].Away(), []view.MemberID{2}) })
-	c.base.Away, c.base.Continued = c.replicas[0].Away(), true
-	if _, err := c.replicas[0].Carry(); err != nil {
+	eventually(t, "the loss is noticed", func() bool { return slices.Equal(c.replicas[0].away(), []view.MemberID{2}) })
+	var err error
+	if _, c.base.Inheritance, err = c.replicas[0].HandOver(); err != nil {
 		t.Fatal(err)
 	}
 	c.restart(0)
@@ -121,7 +121,7 @@ func TestPromisesAreKnownToTheNextReplica(t *testing.T) {
 		told[c.Shard] = c.Promised
 		return promising{newToy(c, j), func() protocol.Instant {
 			if c.Shard == 0 {
-				return replica.clock().Add(time.Hour)
+				return replica.clock.now().Add(time.Hour)
 			}
 			return c.Promised
 		}}, nil
@@ -131,19 +131,20 @@ func TestPromisesAreKnownToTheNextReplica(t *testing.T) {
 	if told[0] != 0 || told[1] != 0 {
 		t.Errorf("the first protocols are told of promises: %v", told)
 	}
-	if _, err := replica.Carry(); err != nil {
+	_, left, err := replica.HandOver()
+	if err != nil {
 		t.Fatal(err)
 	}
-	c.base.Promised = replica.Promised()
+	c.base.Promised = left.Promised
 	c.restart(0)
-	if ahead := told[0].Sub(c.replicas[0].clock()); ahead < 59*time.Minute || ahead > time.Hour || told[1] != 0 {
+	if ahead := told[0].Sub(c.replicas[0].clock.now()); ahead < 59*time.Minute || ahead > time.Hour || told[1] != 0 {
 		t.Errorf("promised for an hour, which ends %v ahead; where nothing is known: %v", ahead, told[1])
 	}
 	replica, c.replicas[0] = c.replicas[0], nil
-	if _, err := replica.Carry(); err != nil {
+	if _, left, err = replica.HandOver(); err != nil {
 		t.Fatal(err)
 	}
-	c.base.Promised = replica.Promised()[:1]
+	c.base.Promised = left.Promised[:1]
 	c.restart(0)
 	if told[0] == 0 || told[1] != 0 {
 		t.Errorf("the second shard is new, where nothing is known: %v", told)
@@ -157,7 +158,7 @@ func TestWhatIsNotCarriedOverEndsAsUnknown(t *testing.T) {
 	answers := make(chan register.Result, 2)
 	c.submit(0, register.Operation{Kind: register.Write, Key: "k", Value: register.Value("v")}, 0, answers)
 	eventually(t, "the protocol has it", func() bool { return c.replicas[0].Status().Shards[Shard("k", 2)].Queue == 0 })
-	carried, err := c.replicas[0].Carry()
+	carried, _, err := c.replicas[0].HandOver()
 	c.replicas[0] = nil
 	if err != nil || len(carried) > 0 {
 		t.Errorf("%d are carried over, %v", len(carried), err)
@@ -175,20 +176,20 @@ func TestCarriedOperationsEndOnce(t *testing.T) {
 		operation register.Operation
 		resume    protocol.Resume
 		timeout   time.Duration
-		then      func(*Carried)
+		then      func(*Handover)
 		want      register.Status
 		says      string
 	}{
 		"late":               {read, nil, time.Millisecond, nil, register.Unavailable, "time was up"},
 		"late, and issued":   {read, issued, time.Millisecond, nil, register.Unknown, "time was up"},
-		"nobody goes on":     {read, nil, 0, func(c *Carried) { c.End("removed") }, register.Unavailable, "removed"},
-		"nobody, and issued": {read, issued, patience, func(c *Carried) { c.End("removed") }, register.Unknown, "removed"},
-		"in time":            {read, nil, patience, func(o *Carried) { c.replicas[0].Resume([]*Carried{o}) }, register.OK, ""},
-		"invalid": {register.Operation{Kind: register.Read}, nil, 0, func(o *Carried) { c.replicas[0].Resume([]*Carried{o}) },
+		"nobody goes on":     {read, nil, 0, func(c *Handover) { c.End("removed") }, register.Unavailable, "removed"},
+		"nobody, and issued": {read, issued, patience, func(c *Handover) { c.End("removed") }, register.Unknown, "removed"},
+		"in time":            {read, nil, patience, func(o *Handover) { c.replicas[0].Resume([]*Handover{o}) }, register.OK, ""},
+		"invalid": {register.Operation{Kind: register.Read}, nil, 0, func(o *Handover) { c.replicas[0].Resume([]*Handover{o}) },
 			register.Invalid, "key is empty"},
 	} {
 		answers := make(chan register.Result, 3)
-		held := &Carried{operation: test.operation, resume: test.resume, begun: time.Now(), done: func(r register.Result) { answers <- r }}
+		held := &Handover{operation: test.operation, resume: test.resume, begun: time.Now(), done: func(r register.Result) { answers <- r }}
 		if test.timeout > 0 {
 			held.deadline = held.begun.Add(test.timeout)
 		}
@@ -201,7 +202,7 @@ func TestCarriedOperationsEndOnce(t *testing.T) {
 		}
 		if test.timeout > 0 { // whoever comes late changes nothing
 			held.End("too late")
-			c.replicas[0].Resume([]*Carried{held})
+			c.replicas[0].Resume([]*Handover{held})
 		}
 		if c.expect(0, "k", ""); len(answers) > 0 {
 			t.Errorf("%s: it is answered again: %+v", name, <-answers)
@@ -214,7 +215,7 @@ func TestADeadlineBeforeTheReplicaIsOne(t *testing.T) {
 	c := newCluster(t, 3, Options{Protocol: "abd"})
 	c.cut(0)
 	answers := make(chan register.Result, 1)
-	c.replicas[0].Resume([]*Carried{{
+	c.replicas[0].Resume([]*Handover{{
 		operation: register.Operation{Kind: register.Read, Key: "k"}, done: func(r register.Result) { answers <- r },
 		begun: c.replicas[0].start.Add(-2 * time.Second), deadline: c.replicas[0].start.Add(-time.Second),
 	}})
@@ -251,14 +252,14 @@ func TestWhatWaitsForTheDiskIsAnswered(t *testing.T) {
 			eventually(t, "the disk is waited for", func() bool { return s.waiting.Load() == 1 })
 			s.closed.Store(false)
 			type outcome struct {
-				carried []*Carried
-				err     error
+				handovers []*Handover
+				err       error
 			}
 			ended := make(chan outcome)
 			r := c.replicas[0]
 			c.replicas[0] = nil
 			go func() {
-				carried, err := r.Carry()
+				carried, _, err := r.HandOver()
 				ended <- outcome{carried, err}
 			}()
 			eventually(t, "it stops", func() bool {
@@ -279,8 +280,8 @@ func TestWhatWaitsForTheDiskIsAnswered(t *testing.T) {
 			if failure != nil {
 				want = register.Unknown
 			}
-			if answer.Status != want || len(o.carried) > 0 || (o.err == nil) != (failure == nil) {
-				t.Errorf("it ended as %s, %d are carried over, %v", answer.Status, len(o.carried), o.err)
+			if answer.Status != want || len(o.handovers) > 0 || (o.err == nil) != (failure == nil) {
+				t.Errorf("it ended as %s, %d are carried over, %v", answer.Status, len(o.handovers), o.err)
 			}
 		})
 	}

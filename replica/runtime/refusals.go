@@ -21,11 +21,11 @@ type refusals struct {
 	last  map[view.MemberID]protocol.Instant
 }
 
-// tell logs what peers sent that was not believed, of each once in refusalsEvery.
-func (r *refusals) tell(log *zap.Logger, shard int, now protocol.Instant, all []protocol.Refused) {
+// log reports what peers sent that was not believed, of each once in refusalsEvery.
+func (r *refusals) log(logger *zap.Logger, shard int, now protocol.Instant, all []protocol.Refused) {
 	for _, refused := range all {
 		if r.due(refused.From, now) {
-			log.Warn("What a peer sent is not believed", zap.Uint32("peer", uint32(refused.From)), zap.Int("shard", shard), zap.Error(refused.Why))
+			logger.Warn("What a peer sent is not believed", zap.Uint32("peer", uint32(refused.From)), zap.Int("shard", shard), zap.Error(refused.Why))
 		}
 	}
 }

@@ -11,18 +11,18 @@ import (
 func TestNearestFirst(t *testing.T) {
 	const ms = time.Millisecond / rttGrain
 	for name, test := range map[string]struct {
-		reach []reach
-		rtts  []time.Duration
-		want  []view.MemberID
+		reachability []reachability
+		rtts         []time.Duration
+		want         []view.MemberID
 	}{
-		"as configured":          {[]reach{answers, answers, answers}, []time.Duration{0, 0, 0}, []view.MemberID{4, 2, 3}},
-		"as measured":            {[]reach{answers, answers, answers}, []time.Duration{9 * ms, 5 * ms, 1 * ms}, []view.MemberID{3, 2, 4}},
-		"the same within grains": {[]reach{answers, answers, answers}, []time.Duration{1, 1, 1}, []view.MemberID{4, 2, 3}},
-		"away goes last":         {[]reach{away, answers, answers}, []time.Duration{0, 5 * ms, 9 * ms}, []view.MemberID{2, 3, 4}},
-		"nothing is known yet":   {[]reach{away, expected, expected}, []time.Duration{0, 0, 0}, []view.MemberID{2, 3, 4}},
-		"the first is heard":     {[]reach{away, expected, answers}, []time.Duration{0, 0, 5 * ms}, []view.MemberID{3, 2, 4}},
+		"as configured":          {[]reachability{answers, answers, answers}, []time.Duration{0, 0, 0}, []view.MemberID{4, 2, 3}},
+		"as measured":            {[]reachability{answers, answers, answers}, []time.Duration{9 * ms, 5 * ms, 1 * ms}, []view.MemberID{3, 2, 4}},
+		"the same within grains": {[]reachability{answers, answers, answers}, []time.Duration{1, 1, 1}, []view.MemberID{4, 2, 3}},
+		"away goes last":         {[]reachability{away, answers, answers}, []time.Duration{0, 5 * ms, 9 * ms}, []view.MemberID{2, 3, 4}},
+		"nothing is known yet":   {[]reachability{away, expected, expected}, []time.Duration{0, 0, 0}, []view.MemberID{2, 3, 4}},
+		"the first is heard":     {[]reachability{away, expected, answers}, []time.Duration{0, 0, 5 * ms}, []view.MemberID{3, 2, 4}},
 	} {
-		r := ranks{order: []view.MemberID{4, 2, 3}, reach: test.reach, rtts: test.rtts}
+		r := ranks{order: []view.MemberID{4, 2, 3}, reachability: test.reachability, rtts: test.rtts}
 		got := []view.MemberID{2, 3, 4}
 		if slices.SortFunc(got, r.compare); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %d, want %d", name, got, test.want)
@@ -34,16 +34,16 @@ func TestNearestFirst(t *testing.T) {
 func TestPace(t *testing.T) {
 	const ms = time.Millisecond
 	for _, test := range []struct {
-		reach          []reach
+		reachability   []reachability
 		rtts           []time.Duration
 		retry, suspect time.Duration
 	}{
-		{[]reach{answers, answers}, []time.Duration{1 * ms, 2 * ms}, minRetry, 5 * minRetry},
-		{[]reach{answers, answers}, []time.Duration{220 * ms, 90 * ms}, 330 * ms, 1650 * ms},
-		{[]reach{away, answers}, []time.Duration{220 * ms, 90 * ms}, 135 * ms, 675 * ms},
-		{[]reach{expected, away}, []time.Duration{0, 0}, minRetry, 5 * minRetry},
+		{[]reachability{answers, answers}, []time.Duration{1 * ms, 2 * ms}, minRetry, 5 * minRetry},
+		{[]reachability{answers, answers}, []time.Duration{220 * ms, 90 * ms}, 330 * ms, 1650 * ms},
+		{[]reachability{away, answers}, []time.Duration{220 * ms, 90 * ms}, 135 * ms, 675 * ms},
+		{[]reachability{expected, away}, []time.Duration{0, 0}, minRetry, 5 * minRetry},
 	} {
-		r := ranks{reach: test.reach}
+		r := ranks{reachability: test.reachability}
 		for _, rtt := range test.rtts {
 			r.rtts = append(r.rtts, rtt/rttGrain)
 		}
@@ -76,9 +76,9 @@ func TestWhoIsAskedFirst(t *testing.T) {
 		want    []view.MemberID
 	}{
 		"a newcomer last":                 {Options{}, []view.MemberID{3, 4, 5, 2}},
-		"whoever is away behind it":       {Options{Away: []view.MemberID{3, 9}}, []view.MemberID{4, 5, 2, 3}},
+		"whoever is away behind it":       {Options{Inheritance: Inheritance{Away: []view.MemberID{3, 9}}}, []view.MemberID{4, 5, 2, 3}},
 		"by distance before all":          {Options{OneWayDelay: near}, []view.MemberID{5, 4, 3, 2}},
-		"as configured, but for the away": {Options{OneWayDelay: near, Away: []view.MemberID{5}}, []view.MemberID{4, 3, 2, 5}},
+		"as configured, but for the away": {Options{OneWayDelay: near, Inheritance: Inheritance{Away: []view.MemberID{5}}}, []view.MemberID{4, 3, 2, 5}},
 	} {
 		o := test.options
 		o.View, o.Self = v, 1

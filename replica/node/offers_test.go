@@ -105,14 +105,14 @@ func TestJudge(t *testing.T) {
 			return v
 		}(), false, codes.InvalidArgument, "member 6 has no address"},
 	} {
-		takes, err := judge(test.held, test.offered, &config)
+		takes, err := takesOn(test.held, test.offered, &config)
 		if takes != test.takes || status.Code(err) != test.code || err != nil && !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: takes it %v, %v; want %v, %s %q", name, takes, err, test.takes, test.code, test.says)
 		}
 	}
 	late := config
 	late.Self = 9
-	if takes, err := judge(view.View{}, viewWith(3, 8, 1, 4, 8), &late); takes || status.Code(err) != codes.FailedPrecondition {
+	if takes, err := takesOn(view.View{}, viewWith(3, 8, 1, 4, 8), &late); takes || status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("a view from before the member's id was given: %v, %v", takes, err)
 	}
 	if got := ids(held); !slices.Equal(got, []view.MemberID{1, 4, 5}) {
@@ -127,7 +127,7 @@ func TestEpochsAreBounded(t *testing.T) {
 	for epoch, taken := range map[uint64]bool{6: true, 5 + view.MaxEpochsMissed: true, 6 + view.MaxEpochsMissed: false, view.MaxEpoch: false,
 		view.MaxEpoch + 1: false, 1 << 63: false, 1<<64 - 1: false} {
 		for name, offered := range map[string]view.View{"with it": viewWith(epoch, 6, 1, 2, 3), "without it": viewWith(epoch, 6, 4, 2, 3)} {
-			fits, err := judge(held, offered, &c)
+			fits, err := takesOn(held, offered, &c)
 			if fits != taken || !taken && status.Code(err) != codes.InvalidArgument {
 				t.Errorf("epoch %d %s is taken: %t, %v", epoch, name, fits, err)
 			}
@@ -136,7 +136,7 @@ func TestEpochsAreBounded(t *testing.T) {
 	for name, change := range map[string]func(*view.View){"since": func(v *view.View) { v.Since = 7 }, "issued": func(v *view.View) { v.Issued = 1 << 20 }} {
 		offered := viewWith(6, 3, 1, 2, 3)
 		change(&offered)
-		if fits, err := judge(held, offered, &c); fits || status.Code(err) != codes.InvalidArgument {
+		if fits, err := takesOn(held, offered, &c); fits || status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%s: %t, %v", name, fits, err)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 )
 
-// divide gives partitions that were split off what is theirs on this disk. Nobody is served meanwhile.
-func (r *Replica) divide() error {
+// splitDisk gives partitions that were split off what is theirs on this disk. Nobody is served meanwhile.
+func (r *Replica) splitDisk() error {
 	o := &r.options
 	if o.partitioned == nil || len(o.View.Divided()) == 0 {
 		return nil
@@ -34,14 +34,9 @@ func (r *Replica) persist(shard int, j *protocol.Journal) error {
 	if batch.Sequence == 0 {
 		return nil
 	}
-	arrived := make(chan struct{})
-	if !r.store.Commit(shard, batch, func(uint64) { close(arrived) }) {
-		select {
-		case <-arrived:
-		case <-r.store.Done():
-			return r.store.Err()
-		}
+	err := r.store.Persist(shard, batch)
+	if err == nil {
+		j.Persisted(batch.Sequence)
 	}
-	j.Persisted(batch.Sequence)
-	return nil
+	return err
 }

@@ -11,12 +11,12 @@ import (
 )
 
 func TestHoldingIsBoundedAndEnds(t *testing.T) {
-	h := &holding{}
+	h := &backlog{}
 	answers := make(chan register.Result, 1)
 	add := func() bool {
 		return h.add(register.Operation{Kind: register.Read, Key: "k"}, 0, func(r register.Result) { answers <- r })
 	}
-	for range maxHeld {
+	for range maxBacklog {
 		if !add() {
 			t.Fatal("it is released before it was")
 		}
@@ -27,8 +27,8 @@ func TestHoldingIsBoundedAndEnds(t *testing.T) {
 	if r := <-answers; r.Status != register.Unavailable || !strings.Contains(r.Message, "too many operations wait") {
 		t.Errorf("one too many is answered %s: %s", r.Status, r.Message)
 	}
-	if n := len(h.release()); n != maxHeld {
-		t.Errorf("%d were held, want %d", n, maxHeld)
+	if n := len(h.release()); n != maxBacklog {
+		t.Errorf("%d were held, want %d", n, maxBacklog)
 	}
 	if add() || len(answers) > 0 {
 		t.Error("it holds more after its release")

@@ -11,7 +11,7 @@ import (
 
 // BenchmarkPartedWrite is writes of many clients at a member that is neither master nor backup of the keys' partition.
 func BenchmarkPartedWrite(b *testing.B) {
-	p := newParted(b, 3)
+	p := newPartitioned(b, 3)
 	client := p.members[p.order[2]].node
 	keys := p.keys(0, 10_000)
 	for _, clients := range []int{1, 64, 1024} {
