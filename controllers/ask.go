@@ -28,7 +28,7 @@ func (o *observer) ask(ctx context.Context, s *world.Snapshot) {
 			asked[i].Silence = reason(answer.Err)
 		}
 	}
-	o.silences.observe(client.ObjectKeyFromObject(s.Cluster), s.Members, s.Now)
+	o.silences.note(client.ObjectKeyFromObject(s.Cluster), s.Members, s.Now)
 }
 
 // askWitnesses has the witness in each member's pod, or in a pod of its own, say how it is, where there are any. It

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -139,8 +140,10 @@ func operator(t *testing.T, d *diary, objects ...client.Object) *Reconciler {
 		now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
 	}
 	return &Reconciler{
-		access:   to,
-		observer: observer{access: to, optional: &optional{}, injections: fromStore{store}},
+		access: to,
+		observer: observer{
+			access: to, optional: &optional{}, injections: fromStore{store}, warnings: cache.NewExpiring(),
+		},
 		executor: executor{access: to, events: events{d}},
 		metrics:  counts,
 	}

@@ -54,10 +54,11 @@ func TestOnlyTheObjectsOfTheClusterAreRead(t *testing.T) {
 	foreign.SetLabels(map[string]string{build.ClusterLabel: "first"}) // of somebody who injects something else
 	elsewhere.SetNamespace("another")
 	r := operator(t, &diary{}, direction("y", "b", "a"), direction("x", "a", "b"), other, foreign, elsewhere)
-	if got, err := r.observer.observeEmulation(t.Context(), wide()); err != nil || !reflect.DeepEqual(got, world.Emulation{}) {
+	if got, err := r.observer.observeEmulation(t.Context(), wide()); err != nil ||
+		!reflect.DeepEqual(got, world.Emulation{}) {
 		t.Errorf("without the kind there is %+v, %v", got, err)
 	}
-	r.observer.optional.note(chaosmesh.Kind, true)
+	r.observer.optional.found.Store(chaosmesh.Kind, true)
 	got, err := r.observer.observeEmulation(t.Context(), wide())
 	if err != nil || !got.Kind || !got.Known || len(got.Links) != 2 || got.Links[0].Name != "x" ||
 		got.Links[1].Name != "y" || got.Links[1].From != "b" {
@@ -105,7 +106,7 @@ func TestTheStatusSaysWhyTheNetworkIsNotThere(t *testing.T) {
 				Labels: build.MemberLabels("first", m), OwnerReferences: old().OwnerReferences}})
 	}
 	r := operator(t, d, objects...)
-	r.observer.optional.note(chaosmesh.Kind, true)
+	r.observer.optional.found.Store(chaosmesh.Kind, true)
 	d.refuse = func(line string) error {
 		if strings.HasPrefix(line, "apply NetworkChaos") {
 			return apierrors.NewInternalError(errors.New("failed calling webhook"))
@@ -149,13 +150,13 @@ func TestRoundTripsAreExported(t *testing.T) {
 	}
 	first, second := types.NamespacedName{Namespace: "shop", Name: "first"},
 		types.NamespacedName{Namespace: "shop", Name: "second"}
-	m.observeLinks(first, []emulation.Link{{Between: "gone", Declared: time.Second, Measured: time.Second}})
-	m.observeLinks(first,
+	m.setLinks(first, []emulation.Link{{Between: "gone", Declared: time.Second, Measured: time.Second}})
+	m.setLinks(first,
 		[]emulation.Link{
 			{Between: "a-b", Declared: 72 * time.Millisecond, Measured: 73 * time.Millisecond},
 			{Between: "a-c", Declared: time.Second},
 		})
-	m.observeLinks(second, []emulation.Link{{Between: "a-b", Declared: time.Second}})
+	m.setLinks(second, []emulation.Link{{Between: "a-b", Declared: time.Second}})
 	m.forget(second)
 	families, err := registry.Gather()
 	if err != nil {

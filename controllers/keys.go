@@ -3,13 +3,13 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/georegister/georegister/controllers/apply"
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/proof"
@@ -28,16 +28,7 @@ func (e *executor) keys(ctx context.Context, s world.Snapshot) (taken []world.Ta
 	name := client.ObjectKey{Namespace: cluster.Namespace, Name: build.SecretName(cluster.Name)}
 	err = e.live.Get(ctx, name, found)
 	if apierrors.IsNotFound(err) {
-		// To wait until its cache has what it wrote, the client would list all Secrets.
-		err = e.client.Create(ctx, build.Keys(cluster, proof.Draw()), apply.Owner,
-			client.DisableReadYourWritesConsistency)
-		if apierrors.IsAlreadyExists(err) {
-			return nil, fmt.Errorf("%w: Secret %s was made meanwhile", apply.ErrStale, name.Name)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("make Secret %s: %w", name.Name, err)
-		}
-		return nil, nil
+		return nil, e.applier.Secret(ctx, build.Keys(cluster, proof.Draw()))
 	}
 	switch {
 	case err != nil:
@@ -60,10 +51,6 @@ func (e *executor) keys(ctx context.Context, s world.Snapshot) (taken []world.Ta
 
 // allAnswer reports whether every member runs: its pod has mounted what it needs.
 func allAnswer(s world.Snapshot) bool {
-	for i := range s.Members {
-		if s.Members[i].Report == nil {
-			return false
-		}
-	}
-	return len(s.Members) > 0
+	return len(s.Members) > 0 &&
+		!slices.ContainsFunc(s.Members, func(m world.Member) bool { return m.Report == nil })
 }

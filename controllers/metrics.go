@@ -39,10 +39,10 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		measured: gauge("georegister_wan_measured_rtt_seconds",
 			"Shortest round trip between two sites that members measured lately, while the "+
 				"network is emulated.", "link"),
+		partitions: gauge("georegister_operator_partitions",
+			"Shards of clusters with masters: Served by their master, and whole or with less than "+
+				"asked for (Degraded), or not at all (Unserved).", "state"),
 	}
-	m.partitions = gauge("georegister_operator_partitions",
-		"Shards of clusters with masters: Served by their master, and whole or with less than "+
-			"asked for (Degraded), or not at all (Unserved).", "state")
 	for _, c := range []prometheus.Collector{m.members, m.declared, m.measured, m.partitions} {
 		if err := registry.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
@@ -51,8 +51,8 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// observe counts the members of a cluster.
-func (m *metrics) observe(cluster types.NamespacedName, members []world.Member) {
+// countMembers counts the members of a cluster.
+func (m *metrics) countMembers(cluster types.NamespacedName, members []world.Member) {
 	counts := map[string]int{}
 	for _, member := range members {
 		role := "Silent"
@@ -61,13 +61,18 @@ func (m *metrics) observe(cluster types.NamespacedName, members []world.Member) 
 		}
 		counts[role]++
 	}
-	for _, role := range roles {
-		m.members.WithLabelValues(cluster.Namespace, cluster.Name, role).Set(float64(counts[role]))
+	set(m.members, cluster, roles, counts)
+}
+
+// set gives the series of a cluster their values, one for each of the labels.
+func set(gauge *prometheus.GaugeVec, cluster types.NamespacedName, labels []string, counts map[string]int) {
+	for _, label := range labels {
+		gauge.WithLabelValues(cluster.Namespace, cluster.Name, label).Set(float64(counts[label]))
 	}
 }
 
-// observeLinks notes the round trips between the sites of a cluster.
-func (m *metrics) observeLinks(cluster types.NamespacedName, links []emulation.Link) {
+// setLinks notes the round trips between the sites of a cluster.
+func (m *metrics) setLinks(cluster types.NamespacedName, links []emulation.Link) {
 	of := prometheus.Labels{"namespace": cluster.Namespace, "cluster": cluster.Name}
 	m.declared.DeletePartialMatch(of) // links may have gone
 	m.measured.DeletePartialMatch(of)
@@ -79,8 +84,8 @@ func (m *metrics) observeLinks(cluster types.NamespacedName, links []emulation.L
 	}
 }
 
-// observePartitions counts the shards of a cluster with masters.
-func (m *metrics) observePartitions(cluster types.NamespacedName, all []v1alpha1.PartitionStatus) {
+// countPartitions counts the shards of a cluster with masters.
+func (m *metrics) countPartitions(cluster types.NamespacedName, all []v1alpha1.PartitionStatus) {
 	if len(all) == 0 {
 		m.partitions.DeletePartialMatch(prometheus.Labels{"namespace": cluster.Namespace, "cluster": cluster.Name})
 		return
@@ -96,9 +101,7 @@ func (m *metrics) observePartitions(cluster types.NamespacedName, all []v1alpha1
 			counts["Served"]++
 		}
 	}
-	for _, state := range []string{"Served", "Degraded", "Unserved"} {
-		m.partitions.WithLabelValues(cluster.Namespace, cluster.Name, state).Set(float64(counts[state]))
-	}
+	set(m.partitions, cluster, []string{"Served", "Degraded", "Unserved"}, counts)
 }
 
 // forget drops what is known of a cluster that is no more.

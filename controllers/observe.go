@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -19,8 +20,8 @@ type observer struct {
 	optional   *optional
 	injections injectionReader
 	silences   silences
-	warnings   warnings
-	places     bool // nodes and volumes may be read
+	warnings   *cache.Expiring // the latest warning of each object that was asked about lately, or nil; by its UID
+	places     bool            // nodes and volumes may be read
 }
 
 // observe looks at everything of a cluster once: its objects as the cache has them, and what its members say now.
@@ -68,11 +69,11 @@ func (o *observer) observe(ctx context.Context, cluster *v1alpha1.GeoRegisterClu
 		return s, err
 	}
 	o.warn(ctx, &s)
-	o.slots.without(func() {
+	return s, o.slots.without(func() error {
 		var asking sync.WaitGroup
 		asking.Go(func() { o.askWitnesses(ctx, &s) })
 		o.ask(ctx, &s)
 		asking.Wait()
+		return nil
 	})
-	return s, nil
 }

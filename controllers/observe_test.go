@@ -72,7 +72,8 @@ func TestObjectsThatAreNobodys(t *testing.T) {
 	}
 	debugged := pod(view.Member{ID: 2, Site: "b"}) // a copy, labels and all
 	debugged.Name = "first--b--2-0-debug"
-	got, err := operator(t, &diary{}, append(objects, debugged)...).observer.gather(t.Context(), shop(), membersOf(shop(), founded()))
+	got, err := operator(t, &diary{}, append(objects, debugged)...).observer.gather(t.Context(), shop(),
+		membersOf(shop(), founded()))
 	if err != nil || len(got) != 3 {
 		t.Fatalf("saw %d members, %v; want those of the view", len(got), err)
 	}

@@ -35,13 +35,16 @@ var (
 	prometheusRule = monitoringv1.SchemeGroupVersion.WithKind(monitoringv1.PrometheusRuleKind)
 )
 
-// optionalKinds are those that the apiserver may lack, and which of their changes matter.
+// optionalKinds are those that the apiserver may lack, by the version that they are of, and which of their changes
+// matter.
 var optionalKinds = []struct {
-	kind  schema.GroupVersionKind
-	which predicate.Predicate
+	version schema.GroupVersion
+	names   []string
+	which   predicate.Predicate
 }{
-	{podMonitor, meant()}, {prometheusRule, meant()},
-	{chaosmesh.Kind, predicate.ResourceVersionChangedPredicate{}}, // what it says of itself decides
+	{monitoringv1.SchemeGroupVersion, []string{podMonitor.Kind, prometheusRule.Kind}, meant()},
+	// What it says of itself decides.
+	{chaosmesh.Kind.GroupVersion(), []string{chaosmesh.Kind.Kind}, predicate.ResourceVersionChangedPredicate{}},
 }
 
 // optional knows which of the optional kinds the apiserver has, and watches those. They may come and go while the
@@ -53,8 +56,7 @@ type optional struct {
 	watch     func(source.Source) error
 	every     time.Duration // between two looks
 
-	mu    sync.Mutex
-	found map[schema.GroupVersionKind]bool
+	found sync.Map // whether each of the kinds was there when last looked
 }
 
 func newOptional(m manager.Manager, every time.Duration) (*optional, error) {
@@ -70,19 +72,8 @@ func newOptional(m manager.Manager, every time.Duration) (*optional, error) {
 
 // has reports whether a kind was there when last looked.
 func (o *optional) has(kind schema.GroupVersionKind) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.found[kind]
-}
-
-// note remembers whether a kind is there.
-func (o *optional) note(kind schema.GroupVersionKind, there bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.found == nil {
-		o.found = map[schema.GroupVersionKind]bool{}
-	}
-	o.found[kind] = there
+	there, _ := o.found.Load(kind)
+	return there == true
 }
 
 // monitoring are the kinds of the Prometheus operator that were there when last looked.
@@ -109,30 +100,22 @@ func (o *optional) Start(ctx context.Context) error {
 
 // discover looks once, and watches what came. It is not for several goroutines at once.
 func (o *optional) discover(ctx context.Context) error {
-	there := map[schema.GroupVersion]*metav1.APIResourceList{}
 	var errs []error
 	for _, k := range optionalKinds {
-		version := k.kind.GroupVersion()
-		list, looked := there[version]
-		if !looked {
-			var err error
-			if list, err = o.resources(ctx, version.String()); apierrors.IsNotFound(err) {
-				list = &metav1.APIResourceList{}
-			} else if err != nil {
-				list = nil // unknown
-				errs = append(errs, fmt.Errorf("look for %s: %w", version, err))
+		list, err := o.resources(ctx, k.version.String())
+		if err != nil && !apierrors.IsNotFound(err) { // unknown
+			errs = append(errs, fmt.Errorf("look for %s: %w", k.version, err))
+			continue
+		}
+		for _, name := range k.names {
+			now := err == nil &&
+				slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == name })
+			if err := o.follow(ctx, k.version.WithKind(name), k.which, now); err != nil {
+				errs = append(errs, err)
+				continue
 			}
-			there[version] = list
+			o.found.Store(k.version.WithKind(name), now)
 		}
-		if list == nil {
-			continue
-		}
-		now := slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == k.kind.Kind })
-		if err := o.follow(ctx, k.kind, k.which, now); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		o.note(k.kind, now)
 	}
 	return errors.Join(errs...)
 }

@@ -48,10 +48,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, r.unseen(ctx, cluster, fmt.Errorf("observe: %w", err))
 	}
-	r.metrics.observe(request.NamespacedName, snapshot.Members)
+	r.metrics.countMembers(request.NamespacedName, snapshot.Members)
 	plan := decide.Next(snapshot)
-	r.metrics.observeLinks(request.NamespacedName, plan.Links)
-	r.metrics.observePartitions(request.NamespacedName, plan.Status.Partitions)
+	r.metrics.setLinks(request.NamespacedName, plan.Links)
+	r.metrics.countPartitions(request.NamespacedName, plan.Status.Partitions)
 
 	done := r.executor.carryOut(ctx, snapshot, plan)
 	sayFailure(&plan.Status, cluster.Generation, done)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	expiring "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,14 +40,14 @@ func New(ctx context.Context, config *rest.Config, o Options) (manager.Manager, 
 	if err != nil {
 		return nil, err
 	}
-	// Writes to several namespaces can't be waited for (controller-runtime); a stale read costs a refused write.
-	ownWrites := len(o.Namespaces) <= 1
 	m, err := manager.New(config, manager.Options{
 		Scheme: scheme, Logger: o.Log,
 		Cache: cacheOptions(o.Namespaces),
 		Client: client.Options{
 			FieldOwner: string(apply.Owner),
-			Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: &ownWrites},
+			// Writes to several namespaces can't be waited for (controller-runtime); a stale read costs a refused
+			// write.
+			Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(len(o.Namespaces) <= 1)},
 		},
 		Metrics:                server.Options{BindAddress: o.MetricsAddress},
 		HealthProbeBindAddress: o.HealthAddress,
@@ -96,8 +97,9 @@ func newReconciler(ctx context.Context, m manager.Manager, o Options) (*Reconcil
 		slots: make(slots, o.MaxConcurrent), now: time.Now,
 	}
 	return &Reconciler{
-		access:   to,
-		observer: observer{access: to, optional: kinds, injections: injections{m.GetCache()}, places: places},
+		access: to,
+		observer: observer{access: to, optional: kinds, injections: injections{m.GetCache()}, places: places,
+			warnings: expiring.NewExpiring()},
 		executor: executor{access: to, events: events{m.GetEventRecorder("georegister-operator")}},
 		metrics:  counts, election: lease,
 	}, nil
@@ -106,12 +108,9 @@ func newReconciler(ctx context.Context, m manager.Manager, o Options) (*Reconcil
 // newScheme knows the kinds whose content is read, and evictions. Of all others, metadata is read.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme, v1alpha1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("set up the scheme: %w", err)
-		}
+	known := runtime.SchemeBuilder{corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme, v1alpha1.AddToScheme}
+	if err := known.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("set up the scheme: %w", err)
 	}
 	return scheme, nil
 }

@@ -12,15 +12,14 @@ import (
 
 // silences remembers since when members say nothing. Another operator begins anew: it has asked nobody yet.
 type silences struct {
-	mu    sync.Mutex
-	since map[types.NamespacedName]map[view.MemberID]time.Time
+	since sync.Map // of map[view.MemberID]time.Time, by the name of the cluster
 }
 
-// observe notes who of a cluster's members is silent, and tells how long each is.
-func (s *silences) observe(cluster types.NamespacedName, members []world.Member, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before, after := s.since[cluster], map[view.MemberID]time.Time{}
+// note remembers who of a cluster's members is silent, and tells how long each is.
+func (s *silences) note(cluster types.NamespacedName, members []world.Member, now time.Time) {
+	known, _ := s.since.Load(cluster)
+	before, _ := known.(map[view.MemberID]time.Time)
+	after := map[view.MemberID]time.Time{}
 	for i := range members {
 		m := &members[i]
 		if m.Report != nil {
@@ -32,15 +31,8 @@ func (s *silences) observe(cluster types.NamespacedName, members []world.Member,
 		}
 		after[m.ID], m.SilentFor = since, now.Sub(since)
 	}
-	if s.since == nil {
-		s.since = map[types.NamespacedName]map[view.MemberID]time.Time{}
-	}
-	s.since[cluster] = after
+	s.since.Store(cluster, after)
 }
 
 // forget drops what is remembered of a cluster that is no more.
-func (s *silences) forget(cluster types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.since, cluster)
-}
+func (s *silences) forget(cluster types.NamespacedName) { s.since.Delete(cluster) }

@@ -15,7 +15,7 @@ func TestSilencesAreRemembered(t *testing.T) {
 		if answers {
 			members[1].Report = &world.Report{}
 		}
-		s.observe(request.NamespacedName, members, now)
+		s.note(request.NamespacedName, members, now)
 		if members[0].SilentFor != 0 {
 			t.Errorf("one that answers is silent for %s", members[0].SilentFor)
 		}

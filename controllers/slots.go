@@ -22,8 +22,8 @@ func (s slots) leave() {
 }
 
 // without runs what waits for members, outside of the slot that is held.
-func (s slots) without(wait func()) {
+func (s slots) without(wait func() error) error {
 	s.leave()
 	defer s.take()
-	wait()
+	return wait()
 }

@@ -85,9 +85,8 @@ func (e *executor) sendView(ctx context.Context, s world.Snapshot, step rules.Se
 			targets = append(targets, target)
 		}
 	}
-	var err error
-	e.slots.without(func() {
-		err = e.options.Members.Configure(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets, step.View)
+	err := e.slots.without(func() error {
+		return e.options.Members.Configure(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets, step.View)
 	})
 	if err != nil {
 		return fmt.Errorf("tell view %d: %w", step.View.Epoch, err)
@@ -108,9 +107,8 @@ func (e *executor) begin(ctx context.Context, s world.Snapshot, lives decide.Liv
 			targets = append(targets, target)
 		}
 	}
-	var err error
-	e.slots.without(func() {
-		err = e.options.Witnesses.Live(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets, s.Record.View,
+	err := e.slots.without(func() error {
+		return e.options.Witnesses.Live(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets, s.Record.View,
 			lives.Start, lives.End)
 	})
 	if err == nil {

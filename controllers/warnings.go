@@ -2,11 +2,10 @@ package controllers
 
 import (
 	"context"
-	"sync"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -21,48 +20,13 @@ const (
 	warnedFor = 20 * time.Second
 )
 
-// warnings remembers the latest warning of each object that was asked about.
-type warnings struct {
-	mu    sync.Mutex
-	heard map[types.UID]heard
-}
-
-// heard is what was heard of an object: the latest warning, or nil.
-type heard struct {
-	at      time.Time
-	warning *world.Warning
-}
-
-// recall returns what was heard of an object lately.
-func (w *warnings) recall(uid types.UID, now time.Time) (heard, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	h, known := w.heard[uid]
-	return h, known && now.Sub(h.at) < warnedFor
-}
-
-// note remembers what was heard of an object, and forgets what is old.
-func (w *warnings) note(uid types.UID, h heard) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.heard == nil {
-		w.heard = map[types.UID]heard{}
-	}
-	for old, before := range w.heard { // order is irrelevant: each is judged alone
-		if h.at.Sub(before.at) >= warnedFor {
-			delete(w.heard, old)
-		}
-	}
-	w.heard[uid] = h
-}
-
 // warn has those whose pods are missing or do not start say what the events of their objects warn of. The events are
 // asked for one object at a time, since the apiserver has many and none is watched; without them nothing is held up.
 func (o *observer) warn(ctx context.Context, s *world.Snapshot) {
 	for _, all := range [][]world.Member{s.Members, s.Witnesses} {
 		for i := range all {
 			for _, about := range suspects(&all[i], s.Now) {
-				if warning := o.warningOf(ctx, about, s.Now); warning != nil {
+				if warning := o.warningOf(ctx, about); warning != nil {
 					all[i].Warnings = append(all[i].Warnings, *warning)
 				}
 			}
@@ -96,10 +60,10 @@ func suspects(m *world.Member, now time.Time) (all []suspect) {
 }
 
 // warningOf is the latest warning of an object, or nil.
-func (o *observer) warningOf(ctx context.Context, about suspect, now time.Time) *world.Warning {
+func (o *observer) warningOf(ctx context.Context, about suspect) *world.Warning {
 	uid := about.object.GetUID()
-	if known, lately := o.warnings.recall(uid, now); lately {
-		return known.warning
+	if known, lately := o.warnings.Get(uid); lately {
+		return known.(*world.Warning)
 	}
 	var events corev1.EventList
 	err := o.live.List(ctx, &events, client.InNamespace(about.object.GetNamespace()),
@@ -107,17 +71,14 @@ func (o *observer) warningOf(ctx context.Context, about suspect, now time.Time) 
 	if err != nil {
 		log.FromContext(ctx).V(1).Info("Could not read events", "of", about.object.GetName(), "reason", err.Error())
 	}
-	var latest *corev1.Event
-	for i := range events.Items {
-		if e := &events.Items[i]; latest == nil || eventTime(e).After(eventTime(latest)) {
-			latest = e
-		}
-	}
 	var warning *world.Warning
-	if latest != nil {
+	if len(events.Items) > 0 {
+		latest := slices.MaxFunc(events.Items, func(a, b corev1.Event) int {
+			return eventTime(&a).Compare(eventTime(&b))
+		})
 		warning = &world.Warning{Kind: about.kind, Reason: latest.Reason, Message: latest.Message}
 	}
-	o.warnings.note(uid, heard{now, warning})
+	o.warnings.Set(uid, warning, warnedFor)
 	return warning
 }
 

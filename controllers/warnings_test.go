@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -57,6 +59,8 @@ func TestReconcileNamesWhyAPodIsNotThere(t *testing.T) {
 	r := operator(t, d, shop(), set, volume)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	r.now = func() time.Time { return now }
+	clock := clocktesting.NewFakeClock(now)
+	r.observer.warnings = cache.NewExpiringWithClock(clock)
 	earlier, later := metav1.NewTime(now.Add(-2*time.Minute)), metav1.NewTime(now.Add(-time.Minute))
 	asked := withEvents(r, map[types.UID][]corev1.Event{"set": {
 		{Reason: "FailedCreate", Message: "exceeded quota: pods", LastTimestamp: later},
@@ -89,6 +93,7 @@ func TestReconcileNamesWhyAPodIsNotThere(t *testing.T) {
 		t.Errorf("it asked %d times within %v", len(*asked), warnedFor)
 	}
 	now = now.Add(warnedFor)
+	clock.SetTime(now)
 	if said(); !slices.Contains((*asked)[1:], (*asked)[0]) {
 		t.Errorf("it does not ask again: %q", *asked)
 	}

@@ -59,7 +59,6 @@ func outdated() predicate.Predicate {
 // watch has changes of resources and of their objects lead to Reconcile. Objects are matched by the cluster label:
 // those that outlive the resource have no owner.
 func (r *Reconciler) watch(ctx context.Context, m manager.Manager) error {
-	unique := true
 	b := builder.ControllerManagedBy(m).Named("georegistercluster").
 		For(&v1alpha1.GeoRegisterCluster{}, builder.WithPredicates(predicate.Or[client.Object](meant(), outdated()))).
 		WithOptions(controller.Options{
@@ -67,7 +66,7 @@ func (r *Reconciler) watch(ctx context.Context, m manager.Manager) error {
 			ReconciliationTimeout:   reconcileWithin,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstPause,
 				lastPause),
-			SkipNameValidation: &unique, // there is one controller to an operator
+			SkipNameValidation: new(true), // there is one controller to an operator
 			CacheSyncTimeout:   syncsWithin,
 		})
 	core := corev1.SchemeGroupVersion

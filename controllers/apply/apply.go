@@ -34,8 +34,7 @@ type Applier struct {
 	client client.Client // whose reads come from a cache
 	direct client.Reader // whose reads come from the apiserver: what is not the operator's is in no cache
 
-	mu   sync.Mutex
-	last map[types.NamespacedName]map[identity]application
+	last sync.Map // of map[identity]application, by the name of the cluster; none is changed once it is there
 }
 
 // identity names an object within the namespace of its cluster.
@@ -58,7 +57,14 @@ const Absent = "1"
 
 // New returns an applier that remembers nothing yet. The second one reads from the apiserver itself.
 func New(c client.Client, direct client.Reader) *Applier {
-	return &Applier{client: c, direct: direct, last: map[types.NamespacedName]map[identity]application{}}
+	return &Applier{client: c, direct: direct}
+}
+
+// applied is what is remembered of the objects of a cluster.
+func (a *Applier) applied(cluster types.NamespacedName) map[identity]application {
+	all, _ := a.last.Load(cluster)
+	found, _ := all.(map[identity]application)
+	return found
 }
 
 // Apply applies the desired objects of a cluster by server-side apply, with force, except those that are known
@@ -72,9 +78,7 @@ func (a *Applier) Apply(
 	ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, objects []client.Object, others ...world.Taken,
 ) (fresh []world.Taken, err error) {
 	key := client.ObjectKeyFromObject(cluster)
-	a.mu.Lock()
-	before := a.last[key]
-	a.mu.Unlock()
+	before := a.applied(key)
 	after := make(map[identity]application, len(objects))
 	for _, other := range others {
 		id := identity{corev1.SchemeGroupVersion.WithKind(other.Kind), other.Name}
@@ -111,9 +115,7 @@ func (a *Applier) Apply(
 		}
 		after[id] = applied
 	}
-	a.mu.Lock()
-	a.last[key] = after // what is not desired any more is forgotten
-	a.mu.Unlock()
+	a.last.Store(key, after) // what is not desired any more is forgotten
 	return fresh, errors.Join(errs...)
 }
 
@@ -148,9 +150,7 @@ func hold(set *appsv1.StatefulSet, all map[identity]application) (held bool) {
 // Taken are the objects of others that stood in the way when the objects of a cluster were applied last, in the order
 // of their kinds and names.
 func (a *Applier) Taken(cluster types.NamespacedName) (all []world.Taken) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, applied := range a.last[cluster] { // sorted below
+	for _, applied := range a.applied(cluster) { // sorted below
 		if applied.taken != nil {
 			all = append(all, *applied.taken)
 		}
@@ -164,17 +164,11 @@ func (a *Applier) Taken(cluster types.NamespacedName) (all []world.Taken) {
 // Refused is why the apiserver refused an object of a cluster, if it did so when the object was applied last, else
 // empty.
 func (a *Applier) Refused(cluster types.NamespacedName, kind schema.GroupVersionKind, name string) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.last[cluster][identity{kind, name}].refused
+	return a.applied(cluster)[identity{kind, name}].refused
 }
 
 // Forget drops what is remembered of a cluster.
-func (a *Applier) Forget(cluster types.NamespacedName) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.last, cluster)
-}
+func (a *Applier) Forget(cluster types.NamespacedName) { a.last.Delete(cluster) }
 
 func (a *Applier) apply(
 	ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, object client.Object, last application,
@@ -184,10 +178,7 @@ func (a *Applier) apply(
 	if err != nil {
 		return last, err
 	}
-	hash, err := hashOf(desired)
-	if err != nil {
-		return last, err
-	}
+	hash := hashOf(desired)
 	live, err := a.live(ctx, object)
 	if err != nil {
 		return last, err
@@ -235,42 +226,42 @@ func (a *Applier) write(ctx context.Context, desired *unstructured.Unstructured)
 func (a *Applier) look(ctx context.Context, object client.Object) (client.Object, error) {
 	there := &metav1.PartialObjectMetadata{}
 	there.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
-	err := a.direct.Get(ctx, client.ObjectKeyFromObject(object), there)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
+	found, err := get(ctx, a.direct, object, there)
 	if err != nil {
 		return nil, fmt.Errorf("look whether it is there: %w", err)
 	}
-	return there, nil
+	return found, nil
+}
+
+// get reads an object into one of its form; nil if it is not there.
+func get(ctx context.Context, reader client.Reader, object, into client.Object) (client.Object, error) {
+	err := reader.Get(ctx, client.ObjectKeyFromObject(object), into)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return into, err
 }
 
 // live is the object as the cache has it, or nil. Kinds of which more than the metadata is read anywhere are read
 // whole here too, so that there is one cache of each kind.
 func (a *Applier) live(ctx context.Context, object client.Object) (client.Object, error) {
-	live := Cached(object.GetObjectKind().GroupVersionKind())
-	err := a.client.Get(ctx, client.ObjectKeyFromObject(object), live)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return live, err
+	return get(ctx, a.client, object, Cached(object.GetObjectKind().GroupVersionKind()))
+}
+
+// whole are the kinds whose content decides something.
+var whole = map[schema.GroupKind]client.Object{
+	{Kind: "ConfigMap"}:                  &corev1.ConfigMap{},
+	{Kind: "PersistentVolumeClaim"}:      &corev1.PersistentVolumeClaim{},
+	{Kind: "Pod"}:                        &corev1.Pod{},
+	{Group: "apps", Kind: "StatefulSet"}: &appsv1.StatefulSet{},
+	chaosmesh.Kind.GroupKind():           chaosmesh.Empty(),
 }
 
 // Cached is an empty object of a kind in the form in which the operator caches it: whole for those whose content
 // decides something, else metadata alone.
 func Cached(kind schema.GroupVersionKind) client.Object {
-	switch kind.GroupKind() {
-	case schema.GroupKind{Kind: "ConfigMap"}:
-		return &corev1.ConfigMap{}
-	case schema.GroupKind{Kind: "PersistentVolumeClaim"}:
-		return &corev1.PersistentVolumeClaim{}
-	case schema.GroupKind{Kind: "Pod"}:
-		return &corev1.Pod{}
-	case schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
-		return &appsv1.StatefulSet{}
-	}
-	if kind == chaosmesh.Kind {
-		return chaosmesh.Empty()
+	if empty, ok := whole[kind.GroupKind()]; ok {
+		return empty.DeepCopyObject().(client.Object)
 	}
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(kind)

@@ -34,19 +34,35 @@ func (a *Applier) Record(ctx context.Context, record *corev1.ConfigMap, uid type
 	return explain("write record "+record.Name, err)
 }
 
+// Secret makes a Secret. ErrStale says that there is one by now.
+func (a *Applier) Secret(ctx context.Context, secret *corev1.Secret) error {
+	// To wait until its cache has what it wrote, the client would list all Secrets.
+	return explain("make Secret "+secret.Name,
+		a.client.Create(ctx, secret, Owner, client.DisableReadYourWritesConsistency))
+}
+
 // Delete deletes objects, each only if it is still the one that was looked at: its UID and resource version are
 // preconditions. One that is gone already is fine.
 func (a *Applier) Delete(ctx context.Context, objects ...client.Object) error {
-	var errs []error
-	for _, object := range objects {
+	return each("delete", objects, func(object client.Object) error {
 		uid, revision := object.GetUID(), object.GetResourceVersion()
 		if uid == "" || revision == "" {
-			return fmt.Errorf("delete %T %s: it was never looked at", object, object.GetName())
+			return errUnseen
 		}
-		err := a.client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &revision},
+		return a.client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &revision},
 			client.PropagationPolicy(metav1.DeletePropagationBackground))
-		if !apierrors.IsNotFound(err) {
-			errs = append(errs, explain("delete "+object.GetName(), err))
+	})
+}
+
+// errUnseen says that an object to be deleted was never looked at, so that it could be another one.
+var errUnseen = errors.New("it was never looked at")
+
+// each does something to all of the objects. One that is gone already is fine.
+func each(what string, objects []client.Object, do func(client.Object) error) error {
+	var errs []error
+	for _, object := range objects {
+		if err := do(object); !apierrors.IsNotFound(err) {
+			errs = append(errs, explain(what+" "+object.GetName(), err))
 		}
 	}
 	return errors.Join(errs...)
@@ -83,35 +99,29 @@ func (a *Applier) make(ctx context.Context, object client.Object) (there client.
 // Remove deletes objects, each only if it has the UID that was looked at: what it says of itself may have changed. One
 // that is gone already is fine. All are tried.
 func (a *Applier) Remove(ctx context.Context, objects ...client.Object) error {
-	var errs []error
-	for _, object := range objects {
+	return each("remove", objects, func(object client.Object) error {
 		uid := object.GetUID()
 		if uid == "" {
-			return fmt.Errorf("remove %T %s: it was never looked at", object, object.GetName())
+			return errUnseen
 		}
-		err := a.client.Delete(ctx, object, client.Preconditions{UID: &uid}, client.DisableReadYourWritesConsistency)
-		if !apierrors.IsNotFound(err) {
-			errs = append(errs, explain("remove "+object.GetName(), err))
-		}
-	}
-	return errors.Join(errs...)
+		return a.client.Delete(ctx, object, client.Preconditions{UID: &uid}, client.DisableReadYourWritesConsistency)
+	})
 }
 
 // Annotate sets the annotations that objects have, each only on the one that has the UID that was looked at. One that
 // is gone is fine. All are tried.
 func (a *Applier) Annotate(ctx context.Context, objects ...client.Object) error {
-	var errs []error
-	for _, object := range objects {
+	return each("annotate", objects, func(object client.Object) error {
 		patch, err := json.Marshal(
 			map[string]any{"metadata": map[string]any{"uid": object.GetUID(), "annotations": object.GetAnnotations()}})
 		if err == nil {
 			err = a.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), Owner)
 		}
-		if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // another one has its name
-			errs = append(errs, explain("annotate "+object.GetName(), err))
+		if apierrors.IsConflict(err) { // another one has its name
+			return nil
 		}
-	}
-	return errors.Join(errs...)
+		return err
+	})
 }
 
 // Evict deletes a pod if it is still the one that was looked at, and if its disruption budget allows that, which the
@@ -119,7 +129,7 @@ func (a *Applier) Annotate(ctx context.Context, objects ...client.Object) error 
 func (a *Applier) Evict(ctx context.Context, pod *corev1.Pod) error {
 	uid, revision := pod.UID, pod.ResourceVersion
 	if uid == "" || revision == "" {
-		return fmt.Errorf("evict pod %s: it was never looked at", pod.Name)
+		return explain("evict pod "+pod.Name, errUnseen)
 	}
 	err := a.client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
@@ -145,10 +155,9 @@ func (a *Applier) Prune(ctx context.Context, owner types.UID, objects []client.O
 			errs = append(errs, fmt.Errorf("look for %s: %w", object.GetName(), err))
 			continue
 		}
-		if live == nil || !live.GetDeletionTimestamp().IsZero() || !ownedBy(live, owner) {
-			continue
+		if live != nil && live.GetDeletionTimestamp().IsZero() && ownedBy(live, owner) {
+			errs = append(errs, a.Delete(ctx, live))
 		}
-		errs = append(errs, a.Delete(ctx, live))
 	}
 	return errors.Join(errs...)
 }

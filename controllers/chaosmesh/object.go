@@ -47,7 +47,6 @@ func Object(cluster *v1alpha1.GeoRegisterCluster, from, to Site) *unstructured.U
 	if way == (v1alpha1.Way{}) {
 		return nil
 	}
-	yes, receivers := true, pods(cluster, to.Name)
 	labels := build.Labels(cluster.Name)
 	labels[FromLabel], labels[ToLabel] = from.Name, to.Name
 	object := &chaos.NetworkChaos{
@@ -58,7 +57,7 @@ func Object(cluster *v1alpha1.GeoRegisterCluster, from, to Site) *unstructured.U
 			Labels:    labels,
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Name: cluster.Name,
-				UID: cluster.UID, Controller: &yes,
+				UID: cluster.UID, Controller: new(true),
 			}},
 		},
 		Spec: chaos.NetworkChaosSpec{
@@ -67,7 +66,7 @@ func Object(cluster *v1alpha1.GeoRegisterCluster, from, to Site) *unstructured.U
 			Action: chaos.NetemAction,
 			// The other direction is another object. "both" would delay each direction by as much.
 			Direction:   chaos.To,
-			Target:      &receivers,
+			Target:      new(pods(cluster, to.Name)),
 			TcParameter: traffic(way),
 		},
 	}

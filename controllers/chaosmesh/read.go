@@ -2,6 +2,7 @@ package chaosmesh
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -52,15 +53,8 @@ func IsObject(object any) bool {
 // Strip takes from an object what is not read, for a cache.
 func Strip(u *unstructured.Unstructured) {
 	u.SetManagedFields(nil)
-	var kept map[string]string
-	for _, key := range []string{PauseAnnotation, ForceAnnotation} {
-		if value, there := u.GetAnnotations()[key]; there {
-			if kept == nil {
-				kept = map[string]string{}
-			}
-			kept[key] = value
-		}
-	}
+	kept := u.GetAnnotations()
+	maps.DeleteFunc(kept, func(key, _ string) bool { return key != PauseAnnotation && key != ForceAnnotation })
 	u.SetAnnotations(kept)
 	delete(u.Object, "spec")
 	unstructured.RemoveNestedField(u.Object, "status", "instances")
@@ -117,8 +111,8 @@ func readRecords(i *world.Injection, records []*chaos.Record) {
 		default:
 			i.Held = true
 		}
-		if last := lastOf(r.Events); last != nil {
-			switch {
+		if n := len(r.Events); n > 0 {
+			switch last := r.Events[n-1]; {
 			case last.Type == chaos.TypeFailed && r.Phase != chaos.Injected && i.Problem == "":
 				i.Problem = fmt.Sprintf("pod %s: %s", pod, last.Message)
 			case last.Timestamp != nil && last.Timestamp.After(i.Since):
@@ -126,14 +120,12 @@ func readRecords(i *world.Injection, records []*chaos.Record) {
 			}
 		}
 	}
-	for pod, injected := range done { // sorted below
-		i.Chosen = append(i.Chosen, pod)
-		if injected {
+	i.Chosen = slices.Sorted(maps.Keys(done))
+	for _, pod := range i.Chosen {
+		if done[pod] {
 			i.Injected = append(i.Injected, pod)
 		}
 	}
-	slices.Sort(i.Chosen)
-	slices.Sort(i.Injected)
 }
 
 // applied is when Chaos Mesh last succeeded in a pod.
@@ -144,13 +136,6 @@ func applied(events []chaos.RecordEvent) (last time.Time) {
 		}
 	}
 	return last
-}
-
-func lastOf(events []chaos.RecordEvent) *chaos.RecordEvent {
-	if len(events) == 0 {
-		return nil
-	}
-	return &events[len(events)-1]
 }
 
 // Reference names an object of a namespace that was read, for its removal.
