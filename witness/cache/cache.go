@@ -122,7 +122,7 @@ func New(slots int, budget *Budget, force bool) (*Cache, error) {
 
 // Release gives the cache's memory back to the budget. The cache must not be used any more.
 func (c *Cache) Release() {
-	c.budget.Used -= c.fixed + int64(len(c.chunks))*ChunkBytes
+	c.budget.Used -= c.Memory()
 }
 
 // set is where the slots of a hash begin. The multiplication spreads hashes whose high bits are alike.
@@ -130,19 +130,25 @@ func (c *Cache) set(hash uint64) int {
 	return int((hash*0x9e3779b97f4a7c15)>>c.shift) * Ways
 }
 
-// find returns the slot that holds a hash, or -1, and how many slots of its set are free.
-func (c *Cache) find(hash uint64) (at, free int) {
+// find returns the slot that holds a hash, or -1, how many slots of its set are free, and the last of these.
+func (c *Cache) find(hash uint64) (at, free, empty int) {
 	at = -1
 	begin := c.set(hash)
-	for i := begin; i < begin+Ways; i++ {
-		switch s := &c.slots[i]; {
+	for i := range c.slots[begin : begin+Ways] {
+		switch s := &c.slots[begin+i]; {
 		case s.entry == 0:
-			free++
+			free, empty = free+1, begin+i
 		case s.hash == hash:
-			at = i
+			at = begin + i
 		}
 	}
-	return at, free
+	return at, free, empty
+}
+
+// holds reports whether a request that is held touches a hash.
+func (c *Cache) holds(hash uint64) bool {
+	at, _, _ := c.find(hash)
+	return at >= 0
 }
 
 // Save holds a request, which has 1 to MaxHashes hashes and at most MaxRequest bytes; it is copied. One that is held
@@ -191,7 +197,7 @@ func (c *Cache) save(id ID, hashes []uint64, request []byte, written uint64, for
 func (c *Cache) check(id ID, hashes []uint64, request []byte) (outcome Outcome, known int32, missing int) {
 	known = -1
 	for n, hash := range hashes {
-		at, free := c.find(hash)
+		at, free, _ := c.find(hash)
 		if at >= 0 {
 			e := c.slots[at].entry - 1
 			switch {
@@ -205,17 +211,14 @@ func (c *Cache) check(id ID, hashes []uint64, request []byte) (outcome Outcome, 
 			}
 			continue
 		}
-		needed, again := 1, false
-		for i, earlier := range hashes[:n] {
-			again = again || earlier == hash
-			if c.set(earlier) == c.set(hash) && !slices.Contains(hashes[:i], earlier) {
-				if held, _ := c.find(earlier); held < 0 {
-					needed++
-				}
-			}
+		if slices.Contains(hashes[:n], hash) {
+			continue // it is named twice
 		}
-		if again {
-			continue
+		needed := 1
+		for i, earlier := range hashes[:n] {
+			if c.set(earlier) == c.set(hash) && !slices.Contains(hashes[:i], earlier) && !c.holds(earlier) {
+				needed++
+			}
 		}
 		missing++
 		if free < needed {
@@ -235,18 +238,13 @@ func (c *Cache) check(id ID, hashes []uint64, request []byte) (outcome Outcome, 
 
 // place puts a hash into a free slot of its set, unless it has one, and returns the slot, or -1.
 func (c *Cache) place(hash uint64, e int32) int {
-	begin, at := c.set(hash), -1
-	for i := begin; i < begin+Ways; i++ {
-		switch s := &c.slots[i]; {
-		case s.entry == 0:
-			at = i
-		case s.hash == hash:
-			return -1 // it was held, or is named twice
-		}
+	held, _, empty := c.find(hash)
+	if held >= 0 {
+		return -1 // it was held, or is named twice
 	}
-	c.slots[at] = slot{hash: hash, entry: e + 1}
+	c.slots[empty] = slot{hash: hash, entry: e + 1}
 	c.taken++
-	return at
+	return empty
 }
 
 // grow makes chunkEntries more entries.
@@ -272,26 +270,18 @@ func (c *Cache) request(e int32) []byte { return c.memory(e)[:c.entries[e].lengt
 
 // Free reports whether no request that is held touches any of the hashes.
 func (c *Cache) Free(hashes []uint64) bool {
-	for _, hash := range hashes {
-		if at, _ := c.find(hash); at >= 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(hashes, c.holds)
 }
 
 // Drop frees the slot of a hash if the request that holds it has the ID, and reports whether it did. A request that is
 // left without a slot is gone.
 func (c *Cache) Drop(hash uint64, id ID) bool {
-	at, _ := c.find(hash)
-	if at < 0 {
+	at, _, _ := c.find(hash)
+	if at < 0 || c.entries[c.slots[at].entry-1].id != id {
 		return false
 	}
 	index := c.slots[at].entry - 1
 	e := &c.entries[index]
-	if e.id != id {
-		return false
-	}
 	link := &e.first
 	for *link != int32(at)+1 {
 		link = &c.slots[*link-1].next

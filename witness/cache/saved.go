@@ -41,19 +41,11 @@ func (c *Cache) TakeSuspects(yield func(Saved) bool) {
 		if e := &c.entries[i]; e.suspected {
 			e.suspected = false
 			c.suspects--
-			if !yield(c.saved(int32(i), nil)) || c.suspects == 0 {
+			if !yield(c.At(int32(i), nil)) || c.suspects == 0 {
 				return
 			}
 		}
 	}
-}
-
-func (c *Cache) saved(index int32, hashes []uint64) Saved {
-	e := &c.entries[index]
-	for at := e.first; at != 0; at = c.slots[at-1].next {
-		hashes = append(hashes, c.slots[at-1].hash)
-	}
-	return Saved{ID: e.id, Hashes: hashes, Request: c.request(index), Age: c.round - e.written}
 }
 
 // Order lists what is held, for At. It depends on nothing but the requests and their hashes, so it is the same after a
@@ -74,7 +66,13 @@ func (c *Cache) Order() []int32 {
 }
 
 // At is an element of Order. The hashes are appended to those given.
-func (c *Cache) At(element int32, hashes []uint64) Saved { return c.saved(element, hashes) }
+func (c *Cache) At(element int32, hashes []uint64) Saved {
+	e := &c.entries[element]
+	for at := e.first; at != 0; at = c.slots[at-1].next {
+		hashes = append(hashes, c.slots[at-1].hash)
+	}
+	return Saved{ID: e.id, Hashes: hashes, Request: c.request(element), Age: c.round - e.written}
+}
 
 // Held is how many requests are held.
 func (c *Cache) Held() int { return c.held }

@@ -40,10 +40,7 @@ type voucher struct {
 
 // Doubts reports whether it is not known yet that the disk has all that was promised in a partition.
 func (w *Witness) Doubts(number uint32) bool {
-	if w.config.Start == 0 {
-		return false
-	}
-	return int64(number) >= int64(len(w.partitions)) || w.partitions[number] == nil || !w.partitions[number].vouchers.trusted
+	return w.config.Start != 0 && !w.partition(number).vouchers.trusted
 }
 
 // vouch takes what a member has heard.
@@ -72,17 +69,5 @@ func (w *Witness) vouch(from uint32, m *witnessv1.Message) {
 	}
 }
 
-// promise counts a promise of a partition, whose record is persisted.
-func (w *Witness) promise(number uint32) {
-	if !w.config.Volatile {
-		w.partitions[number].promises++
-	}
-}
-
 // Promises is how many promises were made in a partition, over the whole life of the disk.
-func (w *Witness) Promises(number uint32) uint64 {
-	if int64(number) >= int64(len(w.partitions)) || w.partitions[number] == nil {
-		return 0
-	}
-	return w.partitions[number].promises
-}
+func (w *Witness) Promises(number uint32) uint64 { return w.partition(number).promises }

@@ -1,7 +1,9 @@
 package core
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/witness/cache"
@@ -73,7 +75,7 @@ func (w *Witness) ReceiveOn(from, stream uint32, m *witnessv1.Message) {
 
 // refuse is why a question is refused by everybody; empty if it isn't.
 func refuse(from uint32, m *witnessv1.Message) string {
-	manages := m.Kind == witnessv1.Kind_START || m.Kind == witnessv1.Kind_END
+	manages, saves := m.Kind == witnessv1.Kind_START || m.Kind == witnessv1.Kind_END, m.Kind == witnessv1.Kind_RECORD
 	switch {
 	case manages && from != Manager:
 		return refusedManager
@@ -87,19 +89,12 @@ func refuse(from uint32, m *witnessv1.Message) string {
 		return refusedHashes
 	case len(m.Drops) > maxDrops:
 		return refusedDrops
-	}
-	if m.Kind == witnessv1.Kind_RECORD || m.Kind == witnessv1.Kind_CHECK {
-		if len(m.Hashes) == 0 {
-			return refusedNoHashes
-		}
-	}
-	if m.Kind == witnessv1.Kind_RECORD {
-		switch {
-		case len(m.Request) > cache.MaxRequest:
-			return refusedLarge
-		case m.Id == nil:
-			return refusedID
-		}
+	case len(m.Hashes) == 0 && (saves || m.Kind == witnessv1.Kind_CHECK):
+		return refusedNoHashes
+	case saves && len(m.Request) > cache.MaxRequest:
+		return refusedLarge
+	case saves && m.Id == nil:
+		return refusedID
 	}
 	return ""
 }
@@ -148,10 +143,9 @@ func (w *Witness) ask(l *life, m, answer *witnessv1.Message) (wait bool) {
 		return true
 	}
 	w.stats.Checks++
-	switch {
-	case l.frozen:
+	if l.frozen {
 		w.refuse(answer, refusedFrozen)
-	default:
+	} else {
 		answer.Accepted = l.cache.Free(m.Hashes)
 	}
 	return false // it says nothing that a crash could take back: what is not durable yet counts as saved
@@ -168,7 +162,8 @@ func (w *Witness) save(l *life, m, answer *witnessv1.Message) (wait bool) {
 		answer.Accepted = true
 		w.stats.Accepted++
 		if held != l.cache.Held() || taken != l.cache.Taken() {
-			w.persistSaved(l, cache.Saved{ID: identity(m.Id), Hashes: m.Hashes, Request: m.Request})
+			w.persist(appendSaved(w.effects.memory, l, cache.Saved{ID: identity(m.Id), Hashes: m.Hashes, Request: m.Request}))
+			w.promise(l.number)
 		}
 		answer.Promises = w.Promises(l.number)
 		return true // also for one that is held already: it may not be durable yet
@@ -189,24 +184,22 @@ func (w *Witness) collect(l *life, m, answer *witnessv1.Message) {
 		w.refuse(answer, refusedFrozen)
 		return
 	}
-	begin := w.openRecord()
-	w.beginDropped(l)
+	record := appendHead(w.effects.memory, recordDropped, l.number, l.term)
 	for _, d := range m.Drops {
 		if d.GetId() != nil && l.cache.Drop(d.Hash, identity(d.Id)) {
 			w.stats.Dropped++
-			w.addDropped(d.Hash, identity(d.Id))
+			record = appendDropped(record, d.Hash, identity(d.Id))
 		}
 	}
-	w.closeRecord(begin)
+	w.persist(record)
 	l.cache.AddRound()
 	w.stats.Collections++
 	answer.Accepted = true
-	size := 0
+	page := page{answer: answer}
 	l.cache.TakeSuspects(func(s cache.Saved) bool {
 		w.stats.Suspects++
-		answer.Requests = append(answer.Requests, request(s))
-		size += sizeOf(s)
-		return size < pageBytes && len(answer.Requests) < pageRequests
+		page.add(s)
+		return page.hasRoom()
 	})
 }
 
@@ -214,30 +207,26 @@ func (w *Witness) collect(l *life, m, answer *witnessv1.Message) {
 func (w *Witness) recover(l *life, m, answer *witnessv1.Message) {
 	if !l.frozen {
 		l.frozen = true
-		w.persistFrozen(l)
+		w.persistPromise(recordFrozen, l.number, l.term)
 	}
 	if l.order == nil {
 		l.order = l.cache.Order()
 	}
 	answer.Accepted, answer.Promises = true, w.Promises(l.number)
 	answer.Offset = m.Offset
-	size := 0
-	next := min(m.Offset, uint64(len(l.order)))
-	for ; next < uint64(len(l.order)) && size < pageBytes && len(answer.Requests) < pageRequests; next++ {
-		s := l.cache.At(l.order[next], nil)
-		answer.Requests = append(answer.Requests, request(s))
-		size += sizeOf(s)
+	page := page{answer: answer}
+	rest := l.order[min(m.Offset, uint64(len(l.order))):]
+	for len(rest) > 0 && page.hasRoom() {
+		page.add(l.cache.At(rest[0], nil))
+		rest = rest[1:]
 	}
-	answer.Last = next == uint64(len(l.order))
+	answer.Last = len(rest) == 0
 }
 
 // neverBegan reports whether a recovery asks for a life that this witness was to have, and has never begun on this very
 // disk.
 func (w *Witness) neverBegan(m *witnessv1.Message) bool {
-	if m.Kind != witnessv1.Kind_RECOVERY_DATA || m.Disk == "" || m.Disk != w.config.Disk {
-		return false
-	}
-	return int64(m.Partition) >= int64(len(w.partitions)) || w.partitions[m.Partition] == nil || m.Term > w.partitions[m.Partition].ended
+	return m.Kind == witnessv1.Kind_RECOVERY_DATA && m.Disk != "" && m.Disk == w.config.Disk && m.Term > w.partition(m.Partition).ended
 }
 
 // bar sees to it that a life never begins, and answers that nothing was saved in it: a master may be lost before the
@@ -245,7 +234,7 @@ func (w *Witness) neverBegan(m *witnessv1.Message) bool {
 func (w *Witness) bar(m, answer *witnessv1.Message, highest uint64) (wait bool) {
 	if m.Term > highest {
 		w.raise(m.Partition, m.Term)
-		w.persistBarred(m.Partition, m.Term)
+		w.persistPromise(recordBarred, m.Partition, m.Term)
 	}
 	answer.Accepted, answer.Last, answer.Offset, answer.Promises = true, true, m.Offset, w.Promises(m.Partition)
 	return true
@@ -257,7 +246,7 @@ func (w *Witness) manage(m, answer *witnessv1.Message) (wait bool) {
 	if m.Kind == witnessv1.Kind_END {
 		if l != nil || m.Term > highest {
 			w.end(m.Partition, m.Term)
-			w.persistEnded(m.Partition, m.Term)
+			w.persist(appendHead(w.effects.memory, recordEnded, m.Partition, m.Term))
 		}
 		answer.Accepted = true
 		return true
@@ -282,20 +271,26 @@ func (w *Witness) manage(m, answer *witnessv1.Message) (wait bool) {
 		w.refuse(answer, err.Error())
 		return false
 	}
-	w.persistStarted(l)
+	w.persist(appendStarted(w.effects.memory, l))
 	answer.Accepted = true
 	return true
 }
 
 func identity(id *witnessv1.ID) cache.ID { return cache.ID{Session: id.Session, Number: id.Number} }
 
-// request is a copy of what is held.
-func request(s cache.Saved) *witnessv1.Request {
-	return &witnessv1.Request{
-		Id: &witnessv1.ID{Session: s.ID.Session, Number: s.ID.Number}, Hashes: append([]uint64(nil), s.Hashes...),
-		Request: append([]byte(nil), s.Request...),
-	}
+// page fills an answer with requests.
+type page struct {
+	answer *witnessv1.Message
+	size   int // about what they take of the message
 }
 
-// sizeOf is about what a request takes of a message.
-func sizeOf(s cache.Saved) int { return len(s.Request) + 8*len(s.Hashes) + 32 }
+// hasRoom reports whether the page takes another request.
+func (p *page) hasRoom() bool { return p.size < pageBytes && len(p.answer.Requests) < pageRequests }
+
+// add copies a request that is held.
+func (p *page) add(s cache.Saved) {
+	p.answer.Requests = append(p.answer.Requests, &witnessv1.Request{
+		Id: &witnessv1.ID{Session: s.ID.Session, Number: s.ID.Number}, Hashes: slices.Clone(s.Hashes), Request: bytes.Clone(s.Request),
+	})
+	p.size += len(s.Request) + 8*len(s.Hashes) + 32
+}

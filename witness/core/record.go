@@ -24,18 +24,28 @@ const (
 	recordPromises = 7
 )
 
-// openRecord begins a record in the memory of the next effects.
-func (w *Witness) openRecord() int { return len(w.effects.memory) }
-
-// closeRecord adds what was appended since to what is persisted. Memory that has grown meanwhile leaves earlier records
-// where they were.
-func (w *Witness) closeRecord(begin int) {
+// persist adds a record to what is persisted: it was appended to the memory of the next effects. Memory that has grown
+// meanwhile leaves earlier records where they were.
+func (w *Witness) persist(appended []byte) {
 	if w.config.Volatile {
-		w.effects.memory = w.effects.memory[:begin]
 		return
 	}
-	end := len(w.effects.memory)
-	w.effects.Persist = append(w.effects.Persist, w.effects.memory[begin:end:end])
+	begin, end := len(w.effects.memory), len(appended)
+	w.effects.memory = appended
+	w.effects.Persist = append(w.effects.Persist, appended[begin:end:end])
+}
+
+// persistPromise does so for a record that has a head alone and is a promise.
+func (w *Witness) persistPromise(kind byte, partition uint32, term uint64) {
+	w.persist(appendHead(w.effects.memory, kind, partition, term))
+	w.promise(partition)
+}
+
+// promise counts a promise of a partition, whose record is persisted.
+func (w *Witness) promise(partition uint32) {
+	if !w.config.Volatile {
+		w.partitions[partition].promises++
+	}
 }
 
 func appendHead(b []byte, kind byte, partition uint32, term uint64) []byte {
@@ -62,50 +72,10 @@ func appendStarted(b []byte, l *life) []byte {
 	return binary.AppendUvarint(b, l.cache.Round())
 }
 
-func (w *Witness) persistSaved(l *life, s cache.Saved) {
-	if w.config.Volatile {
-		return
-	}
-	begin := w.openRecord()
-	w.effects.memory = appendSaved(w.effects.memory, l, s)
-	w.closeRecord(begin)
-	w.promise(l.number)
-}
-
-func (w *Witness) persistStarted(l *life) {
-	begin := w.openRecord()
-	w.effects.memory = appendStarted(w.effects.memory, l)
-	w.closeRecord(begin)
-}
-
-func (w *Witness) persistFrozen(l *life) {
-	begin := w.openRecord()
-	w.effects.memory = appendHead(w.effects.memory, recordFrozen, l.number, l.term)
-	w.closeRecord(begin)
-	w.promise(l.number)
-}
-
-func (w *Witness) persistEnded(partition uint32, term uint64) {
-	begin := w.openRecord()
-	w.effects.memory = appendHead(w.effects.memory, recordEnded, partition, term)
-	w.closeRecord(begin)
-}
-
-func (w *Witness) persistBarred(partition uint32, term uint64) {
-	begin := w.openRecord()
-	w.effects.memory = appendHead(w.effects.memory, recordBarred, partition, term)
-	w.closeRecord(begin)
-	w.promise(partition)
-}
-
-func (w *Witness) beginDropped(l *life) {
-	w.effects.memory = appendHead(w.effects.memory, recordDropped, l.number, l.term)
-}
-
-func (w *Witness) addDropped(hash uint64, id cache.ID) {
-	b := binary.LittleEndian.AppendUint64(w.effects.memory, hash)
+func appendDropped(b []byte, hash uint64, id cache.ID) []byte {
+	b = binary.LittleEndian.AppendUint64(b, hash)
 	b = binary.LittleEndian.AppendUint64(b, id.Session)
-	w.effects.memory = binary.AppendUvarint(b, id.Number)
+	return binary.AppendUvarint(b, id.Number)
 }
 
 // reader takes fields off a record.
@@ -152,44 +122,43 @@ func (w *Witness) Restore(record []byte) error {
 	if r.failed || number >= maxPartitions || term == 0 || term > most {
 		return errRecord
 	}
-	if record[0] == recordPromises {
-		return w.restorePromises(uint32(number), term, r)
-	}
-	l, highest := w.find(uint32(number), term)
-	switch kind := record[0]; kind {
+	return w.restore(record[0], uint32(number), term, r)
+}
+
+func (w *Witness) restore(kind byte, number uint32, term uint64, r *reader) error {
+	l, highest := w.find(number, term)
+	switch kind {
+	case recordPromises:
+		return w.restorePromises(number, term, r)
 	case recordStarted:
-		return w.restoreStarted(uint32(number), term, highest, r)
-	case recordEnded:
-		if len(r.data) > 0 {
-			return errRecord
-		}
-		w.end(uint32(number), term)
-		return nil
-	case recordBarred:
-		if len(r.data) > 0 {
-			return errRecord
-		}
-		w.raise(uint32(number), term).promises++
-		return nil
+		return w.restoreStarted(number, term, highest, r)
 	case recordSaved, recordDropped, recordFrozen:
 		if l == nil || kind != recordFrozen && l.frozen {
 			return fmt.Errorf("%w: kind %d of partition %d in term %d, which is not in normal mode", errRecord, kind, number, term)
 		}
-		switch kind {
-		case recordSaved:
-			w.partitions[number].promises++
-			return w.restoreSaved(l, r)
-		case recordDropped:
-			return restoreDropped(l, r)
-		}
-		w.partitions[number].promises++
-		if len(r.data) > 0 {
-			return errRecord
-		}
-		l.frozen = true
-		return nil
 	}
-	return fmt.Errorf("%w: kind %d", errRecord, record[0])
+	switch kind {
+	case recordSaved:
+		w.partitions[number].promises++
+		return w.restoreSaved(l, r)
+	case recordDropped:
+		return restoreDropped(l, r)
+	}
+	if len(r.data) > 0 {
+		return errRecord
+	}
+	switch kind {
+	case recordFrozen:
+		w.partitions[number].promises++
+		l.frozen = true
+	case recordEnded:
+		w.end(number, term)
+	case recordBarred:
+		w.raise(number, term).promises++
+	default:
+		return fmt.Errorf("%w: kind %d", errRecord, kind)
+	}
+	return nil
 }
 
 func (w *Witness) restoreStarted(number uint32, term, highest uint64, r *reader) error {
@@ -256,9 +225,6 @@ func (w *Witness) Snapshot() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		var b []byte
 		for number, p := range w.partitions {
-			if p == nil {
-				continue
-			}
 			for _, l := range p.lives {
 				if b = appendStarted(b[:0], l); !yield(b) {
 					return

@@ -31,9 +31,6 @@ func (w *Witness) Disk() string { return w.config.Disk }
 func (w *Witness) Lives() []Life {
 	all := make([]Life, 0, w.lives)
 	for _, p := range w.partitions {
-		if p == nil {
-			continue
-		}
 		for _, l := range p.lives {
 			all = append(all, Life{
 				Partition: l.number, Term: l.term, Frozen: l.frozen, Held: l.cache.Held(), Taken: l.cache.Taken(),
@@ -49,9 +46,6 @@ func (w *Witness) LiveBytes() int64 {
 	const head, perSlot, perLife = 40, 8, 32
 	size := int64(len(w.partitions)) * head
 	for _, p := range w.partitions {
-		if p == nil {
-			continue
-		}
 		for _, l := range p.lives {
 			size += perLife + int64(l.cache.Bytes()) + int64(l.cache.Held())*head + int64(l.cache.Taken())*perSlot
 		}

@@ -3,8 +3,10 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/witness/cache"
@@ -91,7 +93,7 @@ type partition struct {
 type Witness struct {
 	config     Config
 	budget     cache.Budget
-	partitions []*partition // by number; nil: nothing is known
+	partitions []partition // by number, up to the highest of which anything is known
 	lives      int
 	effects    Effects
 	unused     []*witnessv1.Message // answers for reuse
@@ -102,15 +104,8 @@ type Witness struct {
 
 // New makes a witness without lives.
 func New(c Config) (*Witness, error) {
-	if c.Slots == 0 {
-		c.Slots = cache.DefaultSlots
-	}
-	if c.Lives == 0 {
-		c.Lives = DefaultLives
-	}
-	if c.Memory == 0 {
-		c.Memory = DefaultMemory
-	}
+	c.Slots, c.Lives = cmp.Or(c.Slots, cache.DefaultSlots), cmp.Or(c.Lives, DefaultLives)
+	c.Memory = cmp.Or(c.Memory, DefaultMemory)
 	if err := cache.CheckSlots(c.Slots); err != nil {
 		return nil, err
 	}
@@ -143,18 +138,16 @@ func (w *Witness) Reuse(e Effects) {
 		clear(envelopes)
 	}
 	next := &w.effects
-	if len(next.Send) == 0 && cap(next.Send) < cap(e.Send) {
-		next.Send = e.Send[:0]
+	next.Send, next.After = larger(next.Send, e.Send), larger(next.After, e.After)
+	next.Persist, next.memory = larger(next.Persist, e.Persist), larger(next.memory, e.memory)
+}
+
+// larger is memory for what comes next: that of an old slice, if there is more of it and nothing has come yet.
+func larger[T any](next, old []T) []T {
+	if len(next) == 0 && cap(next) < cap(old) {
+		return old[:0]
 	}
-	if len(next.After) == 0 && cap(next.After) < cap(e.After) {
-		next.After = e.After[:0]
-	}
-	if len(next.Persist) == 0 && cap(next.Persist) < cap(e.Persist) {
-		next.Persist = e.Persist[:0]
-	}
-	if len(next.memory) == 0 && cap(next.memory) < cap(e.memory) {
-		next.memory = e.memory[:0]
-	}
+	return next
 }
 
 // maxUnused bounds the answers that are kept for reuse.
@@ -162,16 +155,21 @@ const maxUnused = 4096
 
 // find returns a life, or nil, and the highest known term of its partition.
 func (w *Witness) find(number uint32, term uint64) (*life, uint64) {
-	if int64(number) >= int64(len(w.partitions)) || w.partitions[number] == nil {
-		return nil, 0
-	}
-	p := w.partitions[number]
-	for i := len(p.lives) - 1; i >= 0; i-- {
-		if p.lives[i].term == term {
-			return p.lives[i], p.highest
+	p := w.partition(number)
+	for _, l := range slices.Backward(p.lives) {
+		if l.term == term {
+			return l, p.highest
 		}
 	}
 	return nil, p.highest
+}
+
+// partition is what is known of one; it may be nothing.
+func (w *Witness) partition(number uint32) *partition {
+	if int64(number) >= int64(len(w.partitions)) {
+		return &partition{}
+	}
+	return &w.partitions[number]
 }
 
 // begin makes a life; force exceeds the limits. It must be of a higher term than all before.
@@ -194,25 +192,21 @@ func (w *Witness) begin(number uint32, term uint64, slots int, force bool) (*lif
 func (w *Witness) end(number uint32, term uint64) {
 	p := w.raise(number, term)
 	p.ended = max(p.ended, term)
-	for i, l := range p.lives {
+	p.lives = slices.DeleteFunc(p.lives, func(l *life) bool {
 		if l.term == term {
 			l.cache.Release()
-			p.lives = append(p.lives[:i], p.lives[i+1:]...)
 			w.lives--
-			return
 		}
-	}
+		return l.term == term
+	})
 }
 
 // raise notes that a term of a partition was heard of from the manager.
 func (w *Witness) raise(number uint32, term uint64) *partition {
-	for uint32(len(w.partitions)) <= number {
-		w.partitions = append(w.partitions, nil)
+	if missing := int64(number) + 1 - int64(len(w.partitions)); missing > 0 {
+		w.partitions = append(w.partitions, make([]partition, missing)...)
 	}
-	if w.partitions[number] == nil {
-		w.partitions[number] = &partition{}
-	}
-	p := w.partitions[number]
+	p := &w.partitions[number]
 	p.highest = max(p.highest, term)
 	return p
 }

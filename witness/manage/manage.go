@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -93,25 +94,23 @@ func (c *Conn) Report(ctx context.Context) (membership.WitnessReport, error) {
 // names; a witness on another one refuses. To ask again for a life that has begun does no harm; one that ended does not
 // begin again.
 func (c *Conn) Start(ctx context.Context, partition int, term uint64, disk string) error {
-	answer, err := c.ask(ctx, &witnessv1.Message{Kind: witnessv1.Kind_START, Partition: uint32(partition), Term: term, Disk: disk})
-	if err == nil && !answer.Accepted {
-		err = fmt.Errorf("refused: %s", answer.Refused)
-	}
-	if err != nil {
-		return c.fail(fmt.Sprintf("begin the life for term %d of partition %d", term, partition), err)
-	}
-	return nil
+	return c.change(ctx, "begin", &witnessv1.Message{Kind: witnessv1.Kind_START, Partition: uint32(partition), Term: term, Disk: disk})
 }
 
 // End ends the life for a term of a partition, and returns once that is durable: what it holds is dropped, and it never
 // begins again. To ask again does no harm.
 func (c *Conn) End(ctx context.Context, partition int, term uint64) error {
-	answer, err := c.ask(ctx, &witnessv1.Message{Kind: witnessv1.Kind_END, Partition: uint32(partition), Term: term})
+	return c.change(ctx, "end", &witnessv1.Message{Kind: witnessv1.Kind_END, Partition: uint32(partition), Term: term})
+}
+
+// change has a life begin or end.
+func (c *Conn) change(ctx context.Context, what string, m *witnessv1.Message) error {
+	answer, err := c.ask(ctx, m)
 	if err == nil && !answer.Accepted {
 		err = fmt.Errorf("refused: %s", answer.Refused)
 	}
 	if err != nil {
-		return c.fail(fmt.Sprintf("end the life for term %d of partition %d", term, partition), err)
+		return c.fail(fmt.Sprintf("%s the life for term %d of partition %d", what, m.Term, m.Partition), err)
 	}
 	return nil
 }
@@ -119,18 +118,13 @@ func (c *Conn) End(ctx context.Context, partition int, term uint64) error {
 // Live begins and ends those of some lives that are this witness's, one after the other, up to the first that fails.
 // Disk is as for Start.
 func (c *Conn) Live(ctx context.Context, disk string, start, end []membership.Life) error {
-	for _, l := range start {
-		if l.Witness != c.id {
-			continue
-		}
+	other := func(l membership.Life) bool { return l.Witness != c.id }
+	for _, l := range slices.DeleteFunc(slices.Clone(start), other) {
 		if err := c.Start(ctx, l.Partition, l.Term, disk); err != nil {
 			return err
 		}
 	}
-	for _, l := range end {
-		if l.Witness != c.id {
-			continue
-		}
+	for _, l := range slices.DeleteFunc(slices.Clone(end), other) {
 		if err := c.End(ctx, l.Partition, l.Term); err != nil {
 			return err
 		}

@@ -113,10 +113,11 @@ func (s *stream) send(m *witnessv1.Message, answer chan *witnessv1.Message) erro
 	s.op++
 	m.Op = s.op
 	s.waiting[m.Op] = answer
-	if err := s.grpc.Send(&witnessv1.Frame{Messages: []*witnessv1.Message{m}}); err != nil && !errors.Is(err, io.EOF) {
-		return err
+	err := s.grpc.Send(&witnessv1.Frame{Messages: []*witnessv1.Message{m}})
+	if errors.Is(err, io.EOF) {
+		return nil // receive says why the stream ended
 	}
-	return nil // at the end of the stream, receive says why
+	return err
 }
 
 // end gives the stream up, for the first reason that is given.

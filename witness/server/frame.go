@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc/mem"
@@ -83,32 +84,25 @@ func (c frameCodec) Unmarshal(data mem.BufferSlice, v any) error {
 func (in *inbound) decode() error {
 	in.hello, in.messages = nil, in.all[:0]
 	for data := in.data; len(data) > 0; {
-		number, kind, n := protowire.ConsumeTag(data)
-		if n < 0 {
-			return protowire.ParseError(n)
+		number, kind, size := protowire.ConsumeField(data)
+		if size < 0 {
+			return protowire.ParseError(size)
 		}
-		data = data[n:]
-		if number > 2 {
-			if n = protowire.ConsumeFieldValue(number, kind, data); n < 0 {
-				return protowire.ParseError(n)
-			}
-			data = data[n:]
-			continue
-		}
-		if kind != protowire.BytesType {
+		_, _, begin := protowire.ConsumeTag(data)
+		value, _ := protowire.ConsumeBytes(data[begin:size])
+		data = data[size:]
+		if number <= 2 && kind != protowire.BytesType {
 			return errors.New("a field has the wrong type")
 		}
-		value, n := protowire.ConsumeBytes(data)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		data = data[n:]
-		if number == 1 {
+		var err error
+		switch number {
+		case 1:
 			in.hello = &witnessv1.Hello{}
-			if err := in.hello.UnmarshalVT(value); err != nil {
-				return err
-			}
-		} else if err := in.next().UnmarshalVTUnsafe(value[:len(value):len(value)]); err != nil {
+			err = in.hello.UnmarshalVT(value)
+		case 2:
+			err = in.next().UnmarshalVTUnsafe(value[:len(value):len(value)])
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -132,11 +126,7 @@ func appendMessage(b []byte, m *witnessv1.Message) ([]byte, error) {
 	b = protowire.AppendTag(b, 2, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(size))
 	begin := len(b)
-	if cap(b)-begin < size {
-		b = append(b, make([]byte, size)...)
-	} else {
-		b = b[:begin+size]
-	}
+	b = slices.Grow(b, size)[:begin+size]
 	_, err := m.MarshalToSizedBufferVT(b[begin:])
 	return b, err
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -68,13 +69,11 @@ func (l *loop) run() {
 		err = errors.Join(err, l.s.disk.Lose(err.Error()))
 	}
 	close(l.commits)
-	told := status.Error(codes.Unavailable, "the witness stops")
 	if err != nil {
-		told = status.Error(codes.Unavailable, err.Error())
 		l.s.options.Log.Error("Witness failed", zap.Error(err))
 	}
 	for _, st := range l.streams {
-		st.finish(told)
+		st.finish(status.Error(codes.Unavailable, cmp.Or(err, errStopped).Error()))
 	}
 	l.s.err = err
 	close(l.s.done)

@@ -73,35 +73,36 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	if !m.server.call(func(l *loop) { stats, lives, streams = l.s.witness.Stats(), l.s.witness.Lives(), len(l.streams) }) {
 		return
 	}
-	count := func(d *prometheus.Desc, value uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)
-	}
-	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-	}
-	count(descRecords, stats.Accepted, "accepted")
-	count(descRecords, stats.Conflicts, "conflict")
-	count(descRecords, stats.Full, "full")
-	count(descRefused, stats.Refused)
-	count(descDropped, stats.Dropped)
-	count(descCollections, stats.Collections)
-	count(descSuspects, stats.Suspects)
-	count(descChecks, stats.Checks)
-	var normal, frozen, held, taken, memory float64
+	modes := map[bool]float64{}
+	var held, taken, memory float64
 	for _, l := range lives {
-		if l.Frozen {
-			frozen++
-		} else {
-			normal++
-		}
+		modes[l.Frozen]++
 		held += float64(l.Held)
 		taken += float64(l.Taken)
 		memory += float64(l.Memory)
 	}
-	gauge(descLives, normal, "normal")
-	gauge(descLives, frozen, "recovery")
-	gauge(descHeld, held)
-	gauge(descTaken, taken)
-	gauge(descMemory, memory)
-	gauge(descStreams, float64(streams))
+	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
+	for _, m := range []struct {
+		desc   *prometheus.Desc
+		kind   prometheus.ValueType
+		value  float64
+		labels []string
+	}{
+		{descRecords, counter, float64(stats.Accepted), []string{"accepted"}},
+		{descRecords, counter, float64(stats.Conflicts), []string{"conflict"}},
+		{descRecords, counter, float64(stats.Full), []string{"full"}},
+		{descRefused, counter, float64(stats.Refused), nil},
+		{descDropped, counter, float64(stats.Dropped), nil},
+		{descCollections, counter, float64(stats.Collections), nil},
+		{descSuspects, counter, float64(stats.Suspects), nil},
+		{descChecks, counter, float64(stats.Checks), nil},
+		{descLives, gauge, modes[false], []string{"normal"}},
+		{descLives, gauge, modes[true], []string{"recovery"}},
+		{descHeld, gauge, held, nil},
+		{descTaken, gauge, taken, nil},
+		{descMemory, gauge, memory, nil},
+		{descStreams, gauge, float64(streams), nil},
+	} {
+		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value, m.labels...)
+	}
 }

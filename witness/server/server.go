@@ -2,6 +2,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -53,12 +54,7 @@ type Server struct {
 // New starts a witness, whose core has been restored from the disk. Both are the server's until Shutdown has returned;
 // the disk is the caller's to close then.
 func New(o Options, w *core.Witness, d *disk.Disk) *Server {
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
-	if o.CompactAbove == 0 {
-		o.CompactAbove = DefaultCompactAbove
-	}
+	o.Log, o.CompactAbove = cmp.Or(o.Log, zap.NewNop()), cmp.Or(o.CompactAbove, DefaultCompactAbove)
 	s := &Server{
 		options: o, witness: w, disk: d, in: make(chan *inbound, inboundFrames), calls: make(chan func(*loop)),
 		quit: make(chan struct{}), done: make(chan struct{}),
@@ -110,14 +106,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // Err is nil while the witness serves, and says why it does not.
 func (s *Server) Err() error {
-	if err := s.failure(); err != nil {
-		return err
-	}
 	select {
 	case <-s.done:
-		return errStopped
+		return cmp.Or(s.err, errStopped)
 	case <-s.quit:
-		return errStopped
+		return cmp.Or(s.failure(), errStopped)
 	default:
 		return nil
 	}
