@@ -21,44 +21,33 @@ const (
 	leavesAnything                   // it depends on what it finds
 )
 
+func notOne(reply register.Value) bool { return string(reply) != "1" }
+
+func foundNone(reply register.Value) bool { return !reply.Present() }
+
+// replacing are the functions that leave their last argument, and which replies say that they changed nothing.
+var replacing = map[string]func(reply register.Value) (refused bool){
+	register.CompareAndSwap: notOne, register.SetIfAbsent: notOne, register.SetIfPresent: notOne,
+	register.GetAndSetIfAbsent: register.Value.Present, register.GetAndSetPresent: foundNone,
+	register.GetAndSet: func(register.Value) bool { return false },
+}
+
 // leaves tells what an operation leaves on its key in every order in which its answer is right.
 func leaves(o *rscOp) (register.Value, effectKind) {
 	call, reply := o.Request.Call, o.Result.Value
-	arg := func(i int) (register.Value, effectKind) {
-		if i >= len(call.Args) {
-			return nil, leavesAnything
-		}
-		return append(register.Value{}, call.Args[i]...), leavesValue
-	}
-	if o.Request.Kind == register.Read || o.known && o.Result.Status == register.Failed {
+	switch refused, replaces := replacing[call.Function]; {
+	case o.Request.Kind == register.Read || o.known && o.Result.Status == register.Failed:
 		return nil, leavesNothing
-	}
-	if o.Request.Kind == register.Write {
+	case o.Request.Kind == register.Write:
 		return o.Request.Value, leavesValue
-	}
-	refused := false // it says that it changed nothing
-	switch call.Function {
-	case register.CompareAndSwap, register.SetIfAbsent, register.SetIfPresent:
-		refused = string(reply) != "1"
-	case register.GetAndSetIfAbsent:
-		refused = reply.Present()
-	case register.GetAndSetPresent:
-		refused = !reply.Present()
-	}
-	switch call.Function {
-	case register.CompareAndSwap, register.SetIfAbsent, register.SetIfPresent, register.GetAndSetIfAbsent, register.GetAndSetPresent:
-		if o.known && refused {
-			return nil, leavesNothing
-		}
-		return arg(len(call.Args) - 1)
-	case register.GetAndSet:
-		return arg(0)
-	case register.Delete, register.GetAndDelete:
+	case replaces && o.known && refused(reply):
+		return nil, leavesNothing
+	case replaces && len(call.Args) > 0:
+		return append(register.Value{}, call.Args[len(call.Args)-1]...), leavesValue
+	case call.Function == register.Delete || call.Function == register.GetAndDelete:
 		return nil, leavesValue
-	case register.Add, register.AddFloat:
-		if o.known {
-			return reply, leavesValue
-		}
+	case o.known && (call.Function == register.Add || call.Function == register.AddFloat):
+		return reply, leavesValue
 	}
 	return nil, leavesAnything
 }

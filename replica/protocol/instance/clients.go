@@ -1,6 +1,8 @@
 package instance
 
 import (
+	"slices"
+
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/base"
@@ -38,7 +40,7 @@ func (p *clients) answer(d *coordination) {
 			Message: "the outcome was forgotten before it could be told",
 		}
 		if d.outcome != nil && k < len(d.outcome.Answers) {
-			result = resultOf(d.outcome.Answers[k], result)
+			result = wire.Result(d.outcome.Answers[k], p.roundTrips(d), d.fastPath)
 		}
 		if r.reads() && result.Status == register.Unknown { // nobody keeps what a read returned
 			again = append(again, r)
@@ -116,19 +118,6 @@ func (p *clients) roundTrips(d *coordination) int {
 	return max(d.roundTrips, min(1, p.Config.View.Size()-1))
 }
 
-func resultOf(a *peerv1.Answer, r register.Result) register.Result {
-	r.Carstamp = wire.Carstamp(a.Timestamp, a.Writer, a.Rmws)
-	switch {
-	case a.Expired:
-		r.Message = "the request is too old to be told from a duplicate; it may have taken effect before"
-	case a.Refused != "":
-		r.Status, r.Message = register.Failed, a.Refused
-	default:
-		r.Status, r.Message, r.Value = register.OK, "", wire.Value(a.Present, a.Value)
-	}
-	return r
-}
-
 // giveUpLate answers clients whose deadline is past. What is proposed goes on.
 func (p *clients) giveUpLate(d *coordination) {
 	for _, r := range d.requests {
@@ -142,15 +131,13 @@ func (p *clients) giveUpLate(d *coordination) {
 		}
 		r.answered = true
 	}
-	waiting := d.object.queue[:0:0]
-	for _, r := range d.object.queue {
-		if p.Late(&r.Request) {
+	d.object.queue = slices.DeleteFunc(d.object.queue, func(r *request) bool {
+		late := p.Late(&r.Request)
+		if late {
 			p.Complete(r.Handle, base.Untaken(r.Operation.Kind, 0, "the operations on the key before it were not finished in time"))
-			continue
 		}
-		waiting = append(waiting, r)
-	}
-	d.object.queue = waiting
+		return late
+	})
 }
 
 // answerEarly is the mistake of answering on commit what only execution knows.

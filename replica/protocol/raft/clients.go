@@ -66,10 +66,7 @@ func (c *clients) command(o *operation) *peerv1.RaftCommand {
 		command.Present, command.Value = op.Value.Present(), op.Value
 		return command
 	}
-	command.Rmw = &peerv1.Command{
-		Function: op.Call.Function, Args: op.Call.Args, MaxValueBytes: uint64(op.Call.MaxValueBytes),
-		Session: op.ID.Session, Number: op.ID.Number, FirstIncomplete: op.ID.FirstIncomplete, IssuedAt: op.ID.IssuedAt,
-	}
+	command.Rmw = wire.Command(op)
 	return command
 }
 
@@ -146,7 +143,7 @@ func (c *clients) finishUnseen(o *operation, state *peerv1.KeyState) {
 	if rmw == nil {
 		result = register.Result{Status: register.OK}
 	} else if answer := session.Recall(state, rmw); answer != nil {
-		result = resultOf(answer)
+		result = wire.Result(answer, 0, false)
 	} else {
 		c.Took(pathUnseen)
 	}
@@ -192,10 +189,8 @@ func (c *clients) Answer(number uint64, a *peerv1.Answer, mark uint64) {
 	if o == nil {
 		return
 	}
-	r := resultOf(a)
-	r.RoundTrips, r.Fast = min(1, c.Config.View.Size()-1), true
 	c.operations.End(o)
-	c.CompleteWhen(c.Journal.Survives(mark), o.request.Handle, r)
+	c.CompleteWhen(c.Journal.Survives(mark), o.request.Handle, wire.Result(a, min(1, c.Config.View.Size()-1), true))
 }
 
 // Pending is how many operations of its clients this member holds unfinished.
@@ -221,18 +216,4 @@ func (c *clients) Unfinished() []protocol.Request {
 	}
 	c.operations.Clear()
 	return unfinished
-}
-
-func resultOf(a *peerv1.Answer) register.Result {
-	r := register.Result{
-		Status: register.OK, Value: wire.Value(a.Present, a.Value),
-		Carstamp: register.Carstamp{Timestamp: a.Timestamp, RMWs: a.Rmws},
-	}
-	switch {
-	case a.Expired:
-		r = register.Result{Status: register.Unknown, Message: "the rmw was sent before, and its outcome is not kept any more"}
-	case a.Refused != "":
-		r.Status, r.Message = register.Failed, a.Refused
-	}
-	return r
 }

@@ -4,6 +4,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -99,7 +100,7 @@ func (p *Protocol) apply(entries []*raftpb.Entry) {
 			case answer == nil:
 				p.finishUnseen(o, state)
 			default:
-				p.finish(o, at.Timestamp, resultOf(answer))
+				p.finish(o, at.Timestamp, wire.Result(answer, 0, false))
 			}
 		}
 		p.extension.Executed(e.GetIndex(), entry)

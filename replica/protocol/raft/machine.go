@@ -116,9 +116,7 @@ func (m *machine) performRMW(state *peerv1.KeyState, c *peerv1.Command, at regis
 		}
 	}
 	value := wire.OfRecord(state.Previous).Value
-	out, err := m.Config.Functions.Apply(value, register.Call{
-		Function: c.Function, Args: c.Args, MaxValueBytes: int(c.MaxValueBytes),
-	})
+	out, err := m.Config.Functions.Apply(value, wire.Call(c))
 	if err != nil {
 		// The others know the function: going on without it would be another history.
 		m.Fault("execute an rmw of the log: %w", err)

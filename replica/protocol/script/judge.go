@@ -17,6 +17,7 @@ type submission struct {
 	operation register.Operation
 	client    string
 	ended     func(register.Result) // notes its end in the history
+	returned  *register.Dependency  // a read's: the register as it was returned
 }
 
 // sessions are the clients of a script, what each of them depends on, and what all of them saw.
@@ -36,14 +37,14 @@ func newSessions() sessions {
 func (s *sessions) begin(client, site string, op register.Operation) submission {
 	if op.Kind == register.Fence {
 		end := s.recorder.Fence(client)
-		return submission{op, client, func(r register.Result) {
+		return submission{operation: op, client: client, ended: func(r register.Result) {
 			if r.Status == register.OK {
 				end()
 			}
 		}}
 	}
 	i := s.recorder.Invoke(client, site, op)
-	return submission{op, client, func(r register.Result) { i.Return(r) }}
+	return submission{operation: op, client: client, ended: func(r register.Result) { i.Return(r) }}
 }
 
 // past is what a client depends on. Clients begin with nothing.
@@ -116,5 +117,9 @@ func (w *world) ended(c protocol.Completion) {
 	s.ended(c.Result)
 	s.ended = nil
 	w.sessions.past(s.client).Learn(&s.operation, c.Result)
-	w.remember(c)
+	if c.Result.Status == register.OK && !c.Result.Carstamp.IsZero() && s.operation.Kind == register.Read {
+		s.returned = &register.Dependency{
+			Key: s.operation.Key, Versioned: register.Versioned{Carstamp: c.Result.Carstamp, Value: c.Result.Value},
+		}
+	}
 }

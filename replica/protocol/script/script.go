@@ -137,7 +137,7 @@ func (w *world) cluster(d *datadriven.TestData) error {
 	if n < 1 || n > 26 {
 		return fmt.Errorf("a cluster has 1 to 26 members, not %d", n)
 	}
-	w.sessions, w.returned = newSessions(), map[uint64]register.Dependency{}
+	w.sessions = newSessions()
 	var mode string
 	d.MaybeScanArgs(w.t, "disk", &mode)
 	w.view = view.View{Cluster: "script", Epoch: 1}

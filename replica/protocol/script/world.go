@@ -39,7 +39,6 @@ type world struct {
 	operations []submission // so far; a handle is a position from 1
 	// The handles of the script's own, by which it names them; 0: it could not be submitted.
 	numbers   []uint64
-	returned  map[uint64]register.Dependency // by handle: the register as an operation returned it
 	sessions  sessions
 	functions *register.Registry
 	inputs    hash.Hash64        // of all that members were given, if nobody reads the output; nil: somebody does
