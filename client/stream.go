@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -110,12 +111,7 @@ func (s *stream) forsake(a *attempt, tag uint64, cause error) (*registerv1.Respo
 	s.mu.Lock()
 	_, waiting := s.pending[tag]
 	delete(s.pending, tag)
-	for i, queued := range s.queue {
-		if queued == a {
-			s.queue = append(s.queue[:i], s.queue[i+1:]...)
-			break
-		}
-	}
+	s.queue = slices.DeleteFunc(s.queue, func(queued *attempt) bool { return queued == a })
 	sent := a.sent
 	s.mu.Unlock()
 	if !waiting {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/georegister/georegister/dev/record"
 	"github.com/georegister/georegister/replica/view"
@@ -73,27 +72,17 @@ func (o *operator) splitting(child int, observations []Observation) (text string
 // follow writes how something is going, whenever that is news, until it is done or the context ends.
 func (o *operator) follow(ctx context.Context, write func(string), look func([]Observation) (text string, done bool, err error)) error {
 	said := ""
-	for {
+	return poll(ctx, func() (bool, string, error) {
 		observations := o.Observe(ctx)
 		o.mu.Lock()
 		text, done, err := look(observations)
 		o.mu.Unlock()
-		if err != nil {
-			return err
-		}
-		if text != said {
+		if err == nil && text != said {
 			said = text
 			write(text)
 		}
-		if done {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(pollEvery):
-		}
-	}
+		return done, text, err
+	})
 }
 
 // Going is what goes on in a cluster.

@@ -188,7 +188,7 @@ func served(v view.View, i int, observations []Observation) bool {
 // context ends; then it says who did not serve.
 func (o *operator) WaitServing(ctx context.Context, sites ...string) error {
 	seen, led := map[string]bool{}, map[int]bool{}
-	for {
+	return poll(ctx, func() (bool, string, error) {
 		var waiting []string
 		v := o.view()
 		observations := o.Observe(ctx)
@@ -198,13 +198,13 @@ func (o *operator) WaitServing(ctx context.Context, sites ...string) error {
 				continue
 			}
 			if m.Witness != nil && m.Witness.State == Crashed {
-				return fmt.Errorf("%s crashed: %s; its log is in %s", m.Witness.Label, m.Witness.Reason, o.directory.Path)
+				return false, "", fmt.Errorf("%s crashed: %s; its log is in %s", m.Witness.Label, m.Witness.Reason, o.directory.Path)
 			}
 			if seen[m.Label] = seen[m.Label] || m.State == Serving; seen[m.Label] {
 				continue
 			}
 			if m.State == Crashed {
-				return fmt.Errorf("site %s crashed: %s; its log is in %s", m.Label, m.Reason, o.directory.Path)
+				return false, "", fmt.Errorf("site %s crashed: %s; its log is in %s", m.Label, m.Reason, o.directory.Path)
 			}
 			waiting = append(waiting, fmt.Sprintf("%s is %s", m.Label, m.State))
 		}
@@ -213,13 +213,21 @@ func (o *operator) WaitServing(ctx context.Context, sites ...string) error {
 				waiting = append(waiting, fmt.Sprintf("partition %d is not served yet", i))
 			}
 		}
-		if len(waiting) == 0 {
-			return nil
+		return len(waiting) == 0, strings.Join(waiting, ", "), nil
+	})
+}
+
+// poll looks every now and then until it is done or the context ends. What it waits for is in the error then.
+func poll(ctx context.Context, look func() (done bool, waits string, err error)) error {
+	for {
+		done, waits, err := look()
+		if err != nil || done {
+			return err
 		}
 		select {
 		case <-time.After(pollEvery):
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", strings.Join(waiting, ", "), ctx.Err())
+			return fmt.Errorf("%s: %w", waits, context.Cause(ctx))
 		}
 	}
 }

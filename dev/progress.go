@@ -23,12 +23,11 @@ type progress struct {
 	said   time.Time // when a line said so
 	over   bool
 	err    error
-	news   chan struct{} // closed when there is more
 	say    func(format string, args ...any)
 }
 
 func newProgress(say func(format string, args ...any)) *progress {
-	return &progress{news: make(chan struct{}), say: say}
+	return &progress{say: say}
 }
 
 func (p *progress) line(format string, args ...any) {
@@ -51,12 +50,6 @@ func (p *progress) waits(text string) {
 func (p *progress) add(text string) {
 	p.lines = append(p.lines, text)
 	p.say("%s", text)
-	p.tell()
-}
-
-func (p *progress) tell() {
-	close(p.news)
-	p.news = make(chan struct{})
 }
 
 // last is the latest line.
@@ -74,28 +67,21 @@ func (p *progress) end(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.over, p.err = true, err
-	p.tell()
 }
 
 // follow writes all lines, those that were there before too, until the change is over or the context ends.
 func (p *progress) follow(ctx context.Context, write func(string)) error {
-	for written := 0; ; {
+	written := 0
+	return poll(ctx, func() (bool, string, error) {
 		p.mu.Lock()
-		lines, over, err, news := p.lines[written:], p.over, p.err, p.news
+		lines, over, err := p.lines[written:], p.over, p.err
 		p.mu.Unlock()
 		for _, line := range lines {
 			write(line)
 		}
 		written += len(lines)
-		if over {
-			return err
-		}
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return fmt.Errorf("the change goes on; `status` shows it: %w", context.Cause(ctx))
-		}
-	}
+		return over, "the change goes on; `status` shows it", err
+	})
 }
 
 // parts says how far the members are in a joint view, or else what a change waits for.

@@ -103,13 +103,9 @@ func siteNames(c *v1alpha1.GeoRegisterCluster) []string {
 // quorum can do without.
 func chooseSites(c *v1alpha1.GeoRegisterCluster, site, peer string) (hit, spared string, minority []string, err error) {
 	names := siteNames(c)
-	members, total := map[string]int{}, 0
+	members, total := map[string]int{}, c.Spec.MemberCount()
 	for _, s := range c.Spec.Sites {
-		members[s.Name] = 1
-		if s.Members != nil {
-			members[s.Name] = int(*s.Members)
-		}
-		total += members[s.Name]
+		members[s.Name] = s.MemberCount()
 	}
 	for _, given := range []struct{ flag, name string }{{"--site", site}, {"--peer", peer}} {
 		if given.name != "" && !slices.Contains(names, given.name) {

@@ -136,18 +136,15 @@ func hit(object *unstructured.Unstructured) []string {
 // what the manifests of config/chaos made, which belongs to no run; verifications that are over stay.
 func (k *Kubernetes) StopChaos(ctx context.Context, out io.Writer, run string) error {
 	kinds := []schema.GroupVersionKind{workflowKind, scheduleKind, {Group: "batch", Version: "v1", Kind: "Job"}}
+	labels := client.MatchingLabels{chaos.RunLabel: run}
+	if run == "" {
+		labels = client.MatchingLabels{build.NameLabel: chaos.Application}
+	}
 	var deleted []unstructured.Unstructured
 	var errs []error
 	for _, kind := range kinds {
-		labels := client.MatchingLabels{chaos.RunLabel: run}
-		if run == "" {
-			labels = client.MatchingLabels{build.NameLabel: chaos.Application}
-		}
 		objects, err := k.listChaos(ctx, kind, labels)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
+		errs = append(errs, err)
 		for i := range objects {
 			if run == "" && (isTrue(&objects[i], "Complete") || isTrue(&objects[i], "Failed")) {
 				continue

@@ -70,11 +70,9 @@ func (f Flags) Connect() (*Kubernetes, error) {
 
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("register the kinds of Kubernetes: %w", err)
-	}
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("register the kinds of Georegister: %w", err)
+	all := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, v1alpha1.AddToScheme)
+	if err := all.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("register the kinds of Kubernetes and of Georegister: %w", err)
 	}
 	return scheme, nil
 }

@@ -66,11 +66,7 @@ func (k *Kubernetes) Move(ctx context.Context, out io.Writer, name string, shard
 
 // movable reports why a shard can't be moved to a site.
 func movable(c *v1alpha1.GeoRegisterCluster, shard int, site string) error {
-	var sites []string
-	for _, s := range c.Spec.Sites {
-		sites = append(sites, s.Name)
-	}
-	switch {
+	switch sites := siteNames(c); {
 	case !c.Spec.Partitioned():
 		return fmt.Errorf("cluster %s has protocol %s, which has no masters that could move", c.Name, c.Spec.Protocol)
 	case shard < 0 || shard >= c.Spec.ShardCount():

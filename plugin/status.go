@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -126,8 +127,8 @@ func describe(out io.Writer, c *v1alpha1.GeoRegisterCluster, events []eventsv1.E
 	fmt.Fprintln(w)
 	fmt.Fprintln(w, "MEMBER\tSITE\tROLE\tINCARNATION\tPOD\tNODE\tVERSION\tSTATE")
 	for _, m := range s.Members {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", m.ID, m.Site, orDash(m.Role), m.Incarnation, orDash(m.Pod),
-			orDash(m.Node), orDash(m.Version), state(c, m))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", m.ID, m.Site, cmp.Or(m.Role, "-"), m.Incarnation, cmp.Or(m.Pod, "-"),
+			cmp.Or(m.Node, "-"), cmp.Or(m.Version, "-"), state(c, m))
 	}
 	describePartitions(w, s.Partitions)
 	if len(events) > 0 {
@@ -196,13 +197,10 @@ func numbers(ids []int32) string {
 
 // size is bytes in a unit that people read.
 func size(bytes int64) string {
-	switch {
-	case bytes >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
-	case bytes >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
-	case bytes >= 1<<10:
-		return fmt.Sprintf("%.1f KiB", float64(bytes)/(1<<10))
+	for i, unit := range []string{"GiB", "MiB", "KiB"} {
+		if least := int64(1) << (30 - 10*i); bytes >= least {
+			return fmt.Sprintf("%.1f %s", float64(bytes)/float64(least), unit)
+		}
 	}
 	return fmt.Sprintf("%d B", bytes)
 }
@@ -254,7 +252,7 @@ func (k *Kubernetes) Sites(ctx context.Context, out io.Writer, name string) erro
 		var members []string
 		for _, m := range c.Status.Members {
 			if m.Site == site.Name {
-				members = append(members, fmt.Sprintf("%d on %s (%s)", m.ID, orDash(m.Node), state(c, m)))
+				members = append(members, fmt.Sprintf("%d on %s (%s)", m.ID, cmp.Or(m.Node, "-"), state(c, m)))
 			}
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", site.Name, site.Ready, site.Redis, site.GRPC, strings.Join(members, ", "))
@@ -271,11 +269,4 @@ func withLeaving(s v1alpha1.GeoRegisterClusterStatus) []v1alpha1.SiteStatus {
 		}
 	}
 	return sites
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }

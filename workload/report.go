@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -25,14 +26,8 @@ type Report struct {
 	Verdict history.Outcome
 
 	mu      sync.Mutex
-	kinds   map[register.Kind]*kindMeter
+	sites   map[register.Kind]map[string]*meter
 	outcome map[register.Status]int64
-}
-
-// kindMeter measures the operations of one kind.
-type kindMeter struct {
-	overall *meter
-	sites   map[string]*meter
 }
 
 // meter measures one group of operations.
@@ -63,7 +58,7 @@ type KindFigures struct {
 
 // NewReport is a report of nothing yet.
 func NewReport() *Report {
-	return &Report{kinds: map[register.Kind]*kindMeter{}, outcome: map[register.Status]int64{}}
+	return &Report{sites: map[register.Kind]map[string]*meter{}, outcome: map[register.Status]int64{}}
 }
 
 // mostLatency is the longest latency that is told apart from longer ones, in microseconds.
@@ -80,19 +75,15 @@ func (r *Report) Record(o history.Operation) {
 	if o.Result.Status != register.OK && o.Result.Status != register.Failed {
 		return
 	}
-	kind := r.kind(o.Request.Kind)
-	if kind.sites[o.Site] == nil {
-		kind.sites[o.Site] = newMeter()
+	sites := r.sites[o.Request.Kind]
+	if sites == nil {
+		sites = map[string]*meter{}
+		r.sites[o.Request.Kind] = sites
 	}
-	kind.overall.record(o)
-	kind.sites[o.Site].record(o)
-}
-
-func (r *Report) kind(k register.Kind) *kindMeter {
-	if r.kinds[k] == nil {
-		r.kinds[k] = &kindMeter{overall: newMeter(), sites: map[string]*meter{}}
+	if sites[o.Site] == nil {
+		sites[o.Site] = newMeter()
 	}
-	return r.kinds[k]
+	sites[o.Site].record(o)
 }
 
 func (m *meter) record(o history.Operation) {
@@ -124,22 +115,28 @@ func (r *Report) Operations() int64 {
 func (r *Report) Figures() map[register.Kind]KindFigures {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	figures := make(map[register.Kind]KindFigures, len(r.kinds))
-	for kind, m := range r.kinds {
-		sites := make(map[string]Figures, len(m.sites))
-		for site, s := range m.sites {
-			sites[site] = s.figures()
+	figures := make(map[register.Kind]KindFigures, len(r.sites))
+	for kind, meters := range r.sites {
+		overall, sites := newMeter(), make(map[string]Figures, len(meters))
+		for site, m := range meters {
+			overall.add(m)
+			sites[site] = m.figures()
 		}
-		figures[kind] = KindFigures{Overall: m.overall.figures(), Sites: sites}
+		figures[kind] = KindFigures{Overall: overall.figures(), Sites: sites}
 	}
 	return figures
 }
 
+// add adds what another meter measured.
+func (m *meter) add(o *meter) {
+	m.latency.Merge(o.latency)
+	m.longest = max(m.longest, o.longest)
+	m.roundTrips += o.roundTrips
+	m.fast += o.fast
+}
+
 func (m *meter) figures() Figures {
-	count := m.latency.TotalCount()
-	if count == 0 {
-		return Figures{}
-	}
+	count := m.latency.TotalCount() // never 0: a meter is made for an operation
 	at := func(percentile float64) float64 {
 		// The histogram rounds up, but never above what was measured.
 		return float64(min(m.latency.ValueAtPercentile(percentile), m.longest)) / 1000
@@ -167,8 +164,9 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 
 // Table renders the report for people.
 func (r *Report) Table(w io.Writer) error {
-	figures := r.Figures()
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	figures, outcomes := r.Figures(), r.Outcomes()
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "operation\tsite\tcount\tp50 ms\tp90 ms\tp99 ms\tp99.9 ms\tmax ms\tround trips\tfast path\t")
 	for _, kind := range slices.Sorted(maps.Keys(figures)) {
 		k := figures[kind]
@@ -177,17 +175,17 @@ func (r *Report) Table(w io.Writer) error {
 		}
 		row(t, kind.String(), "all", k.Overall)
 	}
-	if err := t.Flush(); err != nil {
-		return fmt.Errorf("write the latency table: %w", err)
+	_ = t.Flush() // to memory
+	for _, status := range slices.Sorted(maps.Keys(outcomes)) {
+		if status != register.OK { // the table leaves them out
+			fmt.Fprintf(&b, "%s: %d operations\n", status, outcomes[status])
+		}
 	}
-	if err := r.unanswered(w); err != nil {
-		return err
+	if r.Verdict != "" {
+		fmt.Fprintf(&b, "verdict: %s\n", r.Verdict)
 	}
-	if r.Verdict == "" {
-		return nil
-	}
-	if _, err := fmt.Fprintf(w, "verdict: %s\n", r.Verdict); err != nil {
-		return fmt.Errorf("write the verdict: %w", err)
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil
 }
@@ -195,18 +193,4 @@ func (r *Report) Table(w io.Writer) error {
 func row(t io.Writer, kind, site string, f Figures) {
 	fmt.Fprintf(t, "%s\t%s\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.2f\t%.1f%%\t\n",
 		kind, site, f.Count, f.P50, f.P90, f.P99, f.P999, f.Max, f.RoundTrips, 100*f.FastPathRate)
-}
-
-// unanswered tells how many operations the table leaves out.
-func (r *Report) unanswered(w io.Writer) error {
-	outcomes := r.Outcomes()
-	for _, status := range slices.Sorted(maps.Keys(outcomes)) {
-		if status == register.OK {
-			continue
-		}
-		if _, err := fmt.Fprintf(w, "%s: %d operations\n", status, outcomes[status]); err != nil {
-			return fmt.Errorf("write the counts of outcomes: %w", err)
-		}
-	}
-	return nil
 }

@@ -40,11 +40,9 @@ func relaxCollector() {
 func machineMemory(read func(path string) ([]byte, error)) int64 {
 	memory := int64(math.MaxInt64)
 	if info, err := read("/proc/meminfo"); err == nil {
-		fields := bytes.Fields(info) // MemTotal: 123 kB
-		if len(fields) > 1 && string(fields[0]) == "MemTotal:" {
-			if n, err := strconv.ParseInt(string(fields[1]), 10, 50); err == nil {
-				memory = n << 10
-			}
+		var kibibytes int64
+		if _, err := fmt.Sscanf(string(info), "MemTotal: %d kB", &kibibytes); err == nil {
+			memory = kibibytes << 10
 		}
 	}
 	if limit, err := read("/sys/fs/cgroup/memory.max"); err == nil { // a number, or max

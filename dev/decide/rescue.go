@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,34 +18,35 @@ type Rescue struct{ membership.Rescue }
 
 // Costs says what a recovery lost.
 func (d Rescue) Costs() (text string) {
-	if len(d.Behind) > 0 {
-		text += fmt.Sprintf("; partitions %s go on from a copy that nobody waited for, and the latest writes that were "+
-			"acknowledged may be lost", numbersText(d.Behind))
+	for _, cost := range []struct {
+		partitions []int
+		text       string
+	}{
+		{d.Behind, "partitions %s go on from a copy that nobody waited for, and the latest writes that were acknowledged may be lost"},
+		{d.Emptied, "partitions %s begin again empty"},
+		{d.Shortened, "of partitions %s the latest writes that only lost witnesses had saved may be lost"},
+	} {
+		if len(cost.partitions) > 0 {
+			text += "; " + fmt.Sprintf(cost.text, numbersText(cost.partitions))
+		}
 	}
-	if len(d.Emptied) > 0 {
-		text += fmt.Sprintf("; partitions %s begin again empty", numbersText(d.Emptied))
-	}
-	if len(d.Shortened) > 0 {
-		text += fmt.Sprintf("; of partitions %s the latest writes that only lost witnesses had saved may be lost", numbersText(d.Shortened))
-	}
-	if text == "" {
-		text = "; no partition lost what was acknowledged"
-	}
-	return text
+	return cmp.Or(text, "; no partition lost what was acknowledged")
 }
 
 // withConsent says what becomes of the partitions that are lost once they are named, to be read after "have".
 func (d Rescue) withConsent() string {
 	var all []string
-	named := func(some []int) []int {
-		return slices.DeleteFunc(slices.Clone(some), func(i int) bool { return !slices.Contains(d.Lost, i) })
-	}
-	if behind := named(d.Behind); len(behind) > 0 {
-		all = append(all, fmt.Sprintf("partitions %s go on from the copy of who followed furthest, without the latest writes that it had not heard of",
-			numbersText(behind)))
-	}
-	if emptied := named(d.Emptied); len(emptied) > 0 {
-		all = append(all, fmt.Sprintf("partitions %s, of which nobody who answers has a whole copy, begin again empty", numbersText(emptied)))
+	for _, end := range []struct {
+		partitions []int
+		text       string
+	}{
+		{d.Behind, "partitions %s go on from the copy of who followed furthest, without the latest writes that it had not heard of"},
+		{d.Emptied, "partitions %s, of which nobody who answers has a whole copy, begin again empty"},
+	} {
+		kept := func(i int) bool { return !slices.Contains(d.Lost, i) }
+		if lost := slices.DeleteFunc(slices.Clone(end.partitions), kept); len(lost) > 0 {
+			all = append(all, fmt.Sprintf(end.text, numbersText(lost)))
+		}
 	}
 	return strings.Join(all, ", and ")
 }

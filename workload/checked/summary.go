@@ -56,12 +56,11 @@ func (s *Summary) fill(operations []history.Operation, gaps map[string]history.G
 	latencies := map[string][]time.Duration{}
 	for _, o := range operations {
 		s.Outcomes[o.Result.Status.String()]++
-		if _, met := latencies[o.Site]; !met {
-			latencies[o.Site] = nil
-		}
+		all := latencies[o.Site]
 		if o.Result.Status == register.OK {
-			latencies[o.Site] = append(latencies[o.Site], o.Latency())
+			all = append(all, o.Latency())
 		}
+		latencies[o.Site] = all // a site without an answer is told of, too
 	}
 	for site, all := range latencies { // order is irrelevant: each is summed up for itself
 		slices.Sort(all)
@@ -106,17 +105,14 @@ func (s *Summary) conclude(err error) {
 // publish prints the summary in a line, and writes it to a file unless that is empty.
 func (s *Summary) publish(out io.Writer, file string) error {
 	line, err := json.Marshal(s)
+	if err == nil {
+		line = append(line, '\n')
+		_, err = out.Write(line)
+	}
+	if err == nil && file != "" {
+		err = os.WriteFile(file, line, 0o644)
+	}
 	if err != nil {
-		return fmt.Errorf("write the summary: %w", err)
-	}
-	line = append(line, '\n')
-	if _, err := out.Write(line); err != nil {
-		return fmt.Errorf("write the summary: %w", err)
-	}
-	if file == "" {
-		return nil
-	}
-	if err := os.WriteFile(file, line, 0o644); err != nil {
 		return fmt.Errorf("write the summary: %w", err)
 	}
 	return nil
@@ -130,14 +126,15 @@ func (s *Summary) Table(w io.Writer) error {
 		site := s.Sites[name]
 		fmt.Fprintf(t, "%s\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", name, site.OK, site.P50, site.P99, site.Max, site.LongestGap, site.GapFrom)
 	}
-	if err := t.Flush(); err != nil {
-		return fmt.Errorf("write the summary: %w", err)
-	}
+	err := t.Flush()
 	var outcomes []string
 	for _, status := range slices.Sorted(maps.Keys(s.Outcomes)) {
 		outcomes = append(outcomes, fmt.Sprintf("%d %s", s.Outcomes[status], status))
 	}
-	if _, err := fmt.Fprintf(w, "%d operations: %s\n", s.Operations, strings.Join(outcomes, ", ")); err != nil {
+	if err == nil {
+		_, err = fmt.Fprintf(w, "%d operations: %s\n", s.Operations, strings.Join(outcomes, ", "))
+	}
+	if err != nil {
 		return fmt.Errorf("write the summary: %w", err)
 	}
 	return nil

@@ -3,17 +3,17 @@
 package closedloop
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/georegister/georegister/replica/register"
 )
@@ -106,24 +106,22 @@ func Fill(ctx context.Context, o Options) error {
 		return err
 	}
 	const writers = 64
-	var wg sync.WaitGroup
-	errs := make([]error, writers)
+	group, ctx := errgroup.WithContext(ctx) // the first error tells enough: a store that is down fails all alike
 	for i := range writers {
-		wg.Go(func() {
+		group.Go(func() error {
 			conn, err := o.Dialer.Dial(ctx, o.Addresses[i%len(o.Addresses)])
 			if err != nil {
-				errs[i] = err
-				return
+				return err
 			}
 			defer func() { _ = conn.Close() }() // every write was answered
 			value := make(register.Value, o.ValueBytes)
-			for k := i; k < o.Keys && errs[i] == nil; k += writers {
-				errs[i] = conn.Do(ctx, []register.Operation{{Kind: register.Write, Key: key(register.Write, k), Value: value}})
+			for k := i; k < o.Keys && err == nil; k += writers {
+				err = conn.Do(ctx, []register.Operation{{Kind: register.Write, Key: key(register.Write, k), Value: value}})
 			}
+			return err
 		})
 	}
-	wg.Wait()
-	return cmp.Or(errs...) // one tells enough: a store that is down fails all alike
+	return group.Wait()
 }
 
 func (o Options) validate() error {
@@ -161,32 +159,23 @@ func newHistogram() *hdr.Histogram { return hdr.New(1, int64(time.Minute/time.Mi
 // dial opens the connections, a few at a time.
 func dial(ctx context.Context, o Options) ([]*client, error) {
 	const atOnce = 32
-	var (
-		mu      sync.Mutex
-		clients []*client
-		first   error
-		wg      sync.WaitGroup
-		slots   = make(chan struct{}, atOnce)
-	)
-	for i := range o.Clients {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
+	clients := make([]*client, o.Clients)
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i := range clients {
+		group.Go(func() error {
 			conn, err := o.Dialer.Dial(ctx, o.Addresses[i%len(o.Addresses)])
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				first = cmp.Or(first, err)
-				return
+			if err == nil {
+				clients[i] = &client{
+					conn: conn, options: o, rng: rand.New(rand.NewPCG(1, uint64(i))),
+					value: make(register.Value, o.ValueBytes), latency: newHistogram(),
+				}
 			}
-			clients = append(clients, &client{
-				conn: conn, options: o, rng: rand.New(rand.NewPCG(1, uint64(i))),
-				value: make(register.Value, o.ValueBytes), latency: newHistogram(),
-			})
+			return err
 		})
 	}
-	wg.Wait()
-	return clients, first
+	err := group.Wait()
+	return slices.DeleteFunc(clients, func(c *client) bool { return c == nil }), err
 }
 
 func (c *client) run(ctx context.Context, w *window) error {
