@@ -141,7 +141,7 @@ func (s *stream) open() {
 	}()
 }
 
-// batchBytes is how many bytes of keys, values, arguments and dependencies go into one message, about.
+// batchBytes is how many bytes of requests go into one message, about.
 const batchBytes = 256 << 10
 
 // send sends what is queued, in batches of what has come together.
@@ -166,13 +166,7 @@ func (s *stream) send(l *lifetime, pipe grpc.BidiStreamingClient[registerv1.Requ
 			a := s.queue[taken]
 			a.sent = true
 			message.Requests = append(message.Requests, a.request)
-			size += len(a.request.Key) + len(a.request.Value)
-			for _, argument := range a.request.Arguments {
-				size += len(argument)
-			}
-			for _, d := range a.request.After {
-				size += len(d.Key) + len(d.Value)
-			}
+			size += a.request.SizeVT()
 		}
 		rest := copy(s.queue, s.queue[taken:])
 		clear(s.queue[rest:])

@@ -15,11 +15,12 @@ import (
 func (p *processes) memberConfig(m *member) node.Config {
 	spec := p.spec
 	limits, rate := spec.Limits.Register(), node.Bytes(spec.Storage.TransferBytes())
+	durability, _ := storage.ParseDurability(string(spec.Storage.DurabilityOrDefault())) // the manifest is valid
 	ports := m.record.Ports
 	config := node.Config{
 		Cluster: p.directory.Record.Cluster, Protocol: spec.Protocol, Shards: p.directory.Record.Shards,
 		Self: m.id, Site: m.record.Site,
-		Directory: m.disk(), Durability: durability(spec.Storage.DurabilityOrDefault()),
+		Directory: m.disk(), Durability: durability,
 		FlushEvery: node.Duration(spec.Storage.SyncInterval()), TransferRate: &rate,
 		Limits: node.Limits{
 			KeyBytes: limits.KeyBytes, ValueBytes: limits.ValueBytes, ClientMemory: node.Bytes(spec.Limits.ClientBytes()),
@@ -63,16 +64,6 @@ func sites(spec v1alpha1.GeoRegisterClusterSpec) (names []string) {
 		names = append(names, site.Name)
 	}
 	return names
-}
-
-func durability(d v1alpha1.Durability) storage.Durability {
-	switch d {
-	case v1alpha1.Interval:
-		return storage.Interval
-	case v1alpha1.Memory:
-		return storage.Memory
-	}
-	return storage.Sync
 }
 
 // witnessConfig is what a witness is started with that listens at a port.

@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -247,18 +246,9 @@ func (r *chaosRun) follow(ctx context.Context) error {
 
 // print copies the log of the verification's pod as it comes. Whatever is missed of it is in the log that stays.
 func (r *chaosRun) print(ctx context.Context, pod string) {
-	stream, err := r.Pods.CoreV1().Pods(r.Namespace).GetLogs(pod, &corev1.PodLogOptions{Follow: true}).Stream(ctx)
-	if err != nil {
+	err := r.copyLog(ctx, r.out, "verify", pod, &corev1.PodLogOptions{Follow: true})
+	if err != nil && ctx.Err() == nil {
 		r.say("the log of pod %s can't be followed: %v", pod, err)
-		return
-	}
-	defer func() { _ = stream.Close() }() // it was read only
-	lines := bufio.NewScanner(stream)
-	lines.Buffer(nil, maxLine)
-	for lines.Scan() {
-		if err := r.out.write("verify", lines.Text()); err != nil {
-			return
-		}
 	}
 }
 

@@ -53,7 +53,12 @@ func (k *Kubernetes) Logs(ctx context.Context, out io.Writer, name string, o Log
 	var group errgroup.Group
 	for _, pod := range pods {
 		group.Go(func() error {
-			err := k.copyLog(ctx, lines, pod, options)
+			o := options
+			if isWitness(&pod) {
+				o = options.DeepCopy()
+				o.Container = build.WitnessContainer
+			}
+			err := k.copyLog(ctx, lines, pod.Name, pod.Name, o)
 			if err != nil && ctx.Err() == nil {
 				// The other members' logs are wanted all the same.
 				return errors.Join(err, lines.write(pod.Name, err.Error()))
@@ -64,14 +69,11 @@ func (k *Kubernetes) Logs(ctx context.Context, out io.Writer, name string, o Log
 	return group.Wait()
 }
 
-func (k *Kubernetes) copyLog(ctx context.Context, lines *lineWriter, pod corev1.Pod, options *corev1.PodLogOptions) (err error) {
-	if isWitness(&pod) {
-		options = options.DeepCopy()
-		options.Container = build.WitnessContainer
-	}
-	stream, err := k.Pods.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
+// copyLog writes the lines of a pod's log as they come, each behind a prefix.
+func (k *Kubernetes) copyLog(ctx context.Context, lines *lineWriter, prefix, pod string, options *corev1.PodLogOptions) (err error) {
+	stream, err := k.Pods.CoreV1().Pods(k.Namespace).GetLogs(pod, options).Stream(ctx)
 	if err != nil {
-		return fmt.Errorf("read the log of pod %s: %w", pod.Name, err)
+		return fmt.Errorf("read the log of pod %s: %w", pod, err)
 	}
 	defer func() { err = errors.Join(err, stream.Close()) }()
 	reader := bufio.NewReaderSize(stream, maxLine)
@@ -81,9 +83,9 @@ func (k *Kubernetes) copyLog(ctx context.Context, lines *lineWriter, pod corev1.
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("read the log of pod %s: %w", pod.Name, err)
+			return fmt.Errorf("read the log of pod %s: %w", pod, err)
 		}
-		if err := lines.write(pod.Name, string(line)); err != nil {
+		if err := lines.write(prefix, string(line)); err != nil {
 			return err
 		}
 	}

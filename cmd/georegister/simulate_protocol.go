@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -47,12 +48,7 @@ func findSimulated(name string, tolerance, fragments int) (simulated, error) {
 	if err != nil {
 		return simulated{}, fmt.Errorf("--protocol: %w", err)
 	}
-	if tolerance == 0 {
-		tolerance = variant.FaultTolerance
-	}
-	if fragments == 0 {
-		fragments = variant.DataFragments
-	}
+	tolerance, fragments = cmp.Or(tolerance, variant.FaultTolerance), cmp.Or(fragments, variant.DataFragments)
 	row := entry.Row
 	s := simulated{name: name, partitioned: entry.Partitioned, row: row, tolerance: tolerance, fragments: fragments}
 	if fragments > 0 {

@@ -39,8 +39,9 @@ type controlRecord struct {
 // paths, data directories may not.
 type control struct {
 	server *http.Server
-	files  []string      // to remove at the end
-	ending chan struct{} // closed when changes are not followed any more
+	files  []string        // to remove at the end
+	ending context.Context // ends when changes are not followed any more
+	end    func()
 }
 
 // failure is the trailer that tells the error which a command ended with after it had begun to answer.
@@ -61,7 +62,8 @@ func serveControl(data string, console *Console, quit func()) (*control, error) 
 	if err := record.Replace(path, content); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	c := &control{files: []string{path}, ending: make(chan struct{})}
+	c := &control{files: []string{path}}
+	c.ending, c.end = context.WithCancel(context.Background())
 	c.server = &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.answer(w, r, address.Token, console, quit)
 	})}
@@ -105,13 +107,7 @@ func (c *control) answer(w http.ResponseWriter, r *http.Request, token string, c
 func (c *control) follow(w http.ResponseWriter, r *http.Request, console *Console, line string) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	go func() {
-		select {
-		case <-c.ending:
-			cancel(errors.New("this cluster is stopping"))
-		case <-ctx.Done():
-		}
-	}()
+	defer context.AfterFunc(c.ending, func() { cancel(errors.New("this cluster is stopping")) })()
 	flusher := http.NewResponseController(w)
 	_ = flusher.Flush()
 	return console.Follow(ctx, line, func(text string) {
@@ -122,7 +118,7 @@ func (c *control) follow(w http.ResponseWriter, r *http.Request, console *Consol
 
 // close stops taking commands; those under way are answered first.
 func (c *control) close() error {
-	close(c.ending)
+	c.end()
 	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
 	defer cancel()
 	err := c.server.Shutdown(ctx)
