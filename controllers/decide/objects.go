@@ -20,24 +20,31 @@ import (
 func wanted(s *views.Views, in build.Input) []client.Object {
 	objects := build.Objects(in)
 	for _, m := range s.MembersToKeep() {
-		for _, object := range build.Member(in, m) {
-			if wants(s, m, object) {
-				objects = append(objects, pinned(s, m, object))
-			}
+		objects = append(objects, kept(s, s.Of(m.ID), build.Member(in, m), false)...)
+	}
+	if s.HasDedicated() {
+		for _, w := range s.WitnessesToKeep() {
+			objects = append(objects, kept(s, s.Dedicated(w.ID), build.Dedicated(in, w), true)...)
 		}
 	}
-	return append(objects, dedicatedWanted(s, in)...)
+	return objects
 }
 
-// wants reports whether an object of a member is to be there now. The StatefulSet is made once the volume was
-// seen, so a StatefulSet without one means that the volume is gone. It is not made again then: it would be an
-// empty disk under the member's name, and the member gets a new id with its new volume instead.
-func wants(s *views.Views, m view.Member, object client.Object) bool {
-	return wantsOf(s, s.Member(m.ID), object)
+// kept are those objects of a member or of a dedicated witness that are to be there now, with what must stay of them.
+func kept(s *views.Views, seen *world.Member, objects []client.Object, dedicated bool) (all []client.Object) {
+	for _, object := range objects {
+		if wants(s, seen, object) {
+			all = append(all, pinned(s, seen, object, dedicated))
+		}
+	}
+	return all
 }
 
-func wantsOf(s *views.Views, seen *world.Member, object client.Object) bool {
-	hasSet, hasVolume := seen != nil && seen.StatefulSet != nil, seen != nil && seen.Volume != nil
+// wants reports whether an object of a member or a witness is to be there now. The StatefulSet is made once the volume
+// was seen, so a StatefulSet without one means that the volume is gone. It is not made again then: it would be an empty
+// disk under the member's name, and the member gets a new id with its new volume instead.
+func wants(s *views.Views, seen *world.Member, object client.Object) bool {
+	hasSet, hasVolume := seen.StatefulSet != nil, seen.Volume != nil
 	switch object.(type) {
 	case *corev1.PersistentVolumeClaim:
 		if hasVolume {
@@ -56,32 +63,30 @@ func wantsOf(s *views.Views, seen *world.Member, object client.Object) bool {
 // pinned keeps of an object that was seen what must stay. A volume gets the UID that it had: it is changed, or nothing
 // is. It may be gone by the time that it is applied, and an apply would make an empty one under the member's name. A
 // volume that is larger than asked for, as one that a former resource left may be, stays as it is: volumes can't
-// shrink, and one of another class too. None is given an owner that it does not have, unless its user says so: it may
-// hold more than is known. A member stays where it is until another one has taken its place: its disk may be tied to
-// there.
-func pinned(s *views.Views, m view.Member, object client.Object) client.Object {
-	seen := s.Member(m.ID)
-	if seen == nil {
-		return object
-	}
+// shrink, and one of another class too; that of a dedicated witness keeps its size in any case. None is given an owner
+// that it does not have, unless its user says so: it may hold more than is known. A member or a witness stays where it
+// is until another one has taken its place: its disk may be tied to there.
+func pinned(s *views.Views, seen *world.Member, object client.Object, dedicated bool) client.Object {
 	switch object := object.(type) {
 	case *corev1.PersistentVolumeClaim:
 		if seen.Volume == nil {
 			break
 		}
 		object.SetUID(seen.Volume.UID)
-		if build.Retained(s.Cluster) && !metav1.IsControlledBy(seen.Volume, s.Cluster) {
-			object.SetOwnerReferences(nil)
-		}
-		if class := seen.Volume.Spec.StorageClassName; class != nil && object.Spec.StorageClassName != nil {
-			object.Spec.StorageClassName = class
-		}
 		asked := object.Spec.Resources.Requests
-		if has, known := seen.Volume.Spec.Resources.Requests[corev1.ResourceStorage]; known && has.Cmp(asked[corev1.ResourceStorage]) > 0 {
+		has, known := seen.Volume.Spec.Resources.Requests[corev1.ResourceStorage]
+		if known && (dedicated || has.Cmp(asked[corev1.ResourceStorage]) > 0) {
 			asked[corev1.ResourceStorage] = has
 		}
+		if !dedicated && build.Retained(s.Cluster) && !metav1.IsControlledBy(seen.Volume, s.Cluster) {
+			object.SetOwnerReferences(nil)
+		}
+		class := seen.Volume.Spec.StorageClassName
+		if !dedicated && class != nil && object.Spec.StorageClassName != nil {
+			object.Spec.StorageClassName = class
+		}
 	case *appsv1.StatefulSet:
-		if seen.StatefulSet != nil && (s.SiteOf(m) == nil || s.Misplaced(m) != "") {
+		if seen.StatefulSet != nil && (s.SiteOf(view.Member{Site: seen.Site}) == nil || s.OffPool(seen) != "") {
 			object.Spec.Template.Spec.NodeSelector = maps.Clone(seen.StatefulSet.Spec.Template.Spec.NodeSelector)
 		}
 	}
@@ -103,38 +108,6 @@ func unwanted(s *views.Views, in build.Input) []client.Object {
 	return objects
 }
 
-// dedicatedWanted are the objects of the dedicated witnesses that are to be there now, with what must stay of those
-// that were seen, as for members: a volume that is lost is not made again, and none grows; a witness stays in its node
-// pool until another one has taken its place.
-func dedicatedWanted(s *views.Views, in build.Input) (objects []client.Object) {
-	if !s.HasDedicated() {
-		return nil
-	}
-	for _, w := range s.WitnessesToKeep() {
-		seen := s.Dedicated(w.ID)
-		for _, object := range build.Dedicated(in, w) {
-			if !wantsOf(s, seen, object) {
-				continue
-			}
-			switch object := object.(type) {
-			case *corev1.PersistentVolumeClaim:
-				if seen != nil && seen.Volume != nil {
-					object.SetUID(seen.Volume.UID)
-					if has, known := seen.Volume.Spec.Resources.Requests[corev1.ResourceStorage]; known {
-						object.Spec.Resources.Requests[corev1.ResourceStorage] = has
-					}
-				}
-			case *appsv1.StatefulSet:
-				if seen != nil && seen.StatefulSet != nil && (s.SiteOf(view.Member{Site: w.Site}) == nil || s.OffPool(seen) != "") {
-					object.Spec.Template.Spec.NodeSelector = maps.Clone(seen.StatefulSet.Spec.Template.Spec.NodeSelector)
-				}
-			}
-			objects = append(objects, object)
-		}
-	}
-	return objects
-}
-
 // input is what objects are built from.
 func input(s *views.Views, founding bool) build.Input {
 	in := build.Input{
@@ -143,7 +116,7 @@ func input(s *views.Views, founding bool) build.Input {
 		Unfounded: !s.Unclear() && s.MayBeNew() && !founding,
 	}
 	for _, id := range s.LeftRunning() {
-		if m := s.Member(id); m.StatefulSet != nil || m.Pod.DeletionTimestamp == nil { // a pod that ends is in no budget
+		if m := s.Of(id); m.StatefulSet != nil || m.Pod.DeletionTimestamp == nil { // a pod that ends is in no budget
 			in.Beside++
 		}
 	}

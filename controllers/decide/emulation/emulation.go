@@ -123,8 +123,7 @@ func Of(s *facts.Facts) *Emulation {
 		e.expected = append(e.expected, Pod{message.Member(m), m.Site, s.Pod(m.ID) != nil})
 	}
 	for _, w := range s.DedicatedWitnesses() {
-		seen := s.Dedicated(w.ID)
-		e.expected = append(e.expected, Pod{message.Witness(w), w.Site, seen != nil && seen.Pod != nil})
+		e.expected = append(e.expected, Pod{message.Witness(w), w.Site, s.Dedicated(w.ID).Pod != nil})
 	}
 	e.compare()
 	return e

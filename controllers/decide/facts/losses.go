@@ -15,8 +15,8 @@ import (
 // Lost says why a member will not come back with its disk, to be read after its name, or is empty. A member
 // that is down with its disk intact is not lost; nor is one whose node is gone, if its volume can move to another.
 func (s *Seen) Lost(m view.Member) string {
-	seen := s.Member(m.ID)
-	if seen == nil || seen.StatefulSet == nil || seen.Report != nil ||
+	seen := s.Of(m.ID)
+	if seen.StatefulSet == nil || seen.Report != nil ||
 		!build.OnDisk(s.Cluster) {
 		return ""
 	}
@@ -72,12 +72,7 @@ func (s *Seen) DownFor(pod *corev1.Pod) time.Duration {
 // Unsuspected says why too few others miss a member for it to be replaced, or is empty: the operator may be the only one
 // that can't reach it.
 func (s *Seen) Unsuspected(m view.Member) string {
-	var by []view.MemberID
-	for _, o := range s.Voters() {
-		if slices.ContainsFunc(s.Report(o.ID).Peers, func(p world.Peer) bool { return p.ID == m.ID && !p.Reachable }) {
-			by = append(by, o.ID)
-		}
-	}
+	by := IDs(s.UnreachedBy(m.ID))
 	if s.View.Quorum(func(id view.MemberID) bool { return slices.Contains(by, id) }) {
 		return ""
 	}

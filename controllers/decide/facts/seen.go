@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -24,29 +25,22 @@ type Seen struct {
 	Digest string // of the view
 }
 
-// Report is what a member said of itself, or nil.
-func (s *Seen) Report(id view.MemberID) *world.Report {
+// Of is what was seen of a member: of one that nobody has seen, nothing.
+func (s *Seen) Of(id view.MemberID) *world.Member {
 	if m := s.Member(id); m != nil {
-		return m.Report
+		return m
 	}
-	return nil
+	return &world.Member{}
 }
+
+// Report is what a member said of itself, or nil.
+func (s *Seen) Report(id view.MemberID) *world.Report { return s.Of(id).Report }
 
 // Pod is the pod of a member, or nil.
-func (s *Seen) Pod(id view.MemberID) *corev1.Pod {
-	if m := s.Member(id); m != nil {
-		return m.Pod
-	}
-	return nil
-}
+func (s *Seen) Pod(id view.MemberID) *corev1.Pod { return s.Of(id).Pod }
 
 // StatefulSet is that of a member, or nil.
-func (s *Seen) StatefulSet(id view.MemberID) *appsv1.StatefulSet {
-	if m := s.Member(id); m != nil {
-		return m.StatefulSet
-	}
-	return nil
-}
+func (s *Seen) StatefulSet(id view.MemberID) *appsv1.StatefulSet { return s.Of(id).StatefulSet }
 
 // Holds reports whether a member says that it holds the view.
 func (s *Seen) Holds(id view.MemberID) bool {
@@ -55,13 +49,8 @@ func (s *Seen) Holds(id view.MemberID) bool {
 }
 
 // Lacking says of each member of the view that does not hold it what it does.
-func (s *Seen) Lacking() (missing []string) {
-	for _, m := range s.View.Members {
-		if !s.Holds(m.ID) {
-			missing = append(missing, fmt.Sprintf("%s %s", message.Member(m), s.Silence(m)))
-		}
-	}
-	return missing
+func (s *Seen) Lacking() []string {
+	return Say(Where(s.View.Members, func(m view.Member) bool { return !s.Holds(m.ID) }), s.Silence)
 }
 
 // Committed reports whether the view took hold (membership.Committed): a quorum of it holds it, so that no former one can
@@ -82,48 +71,37 @@ func (s *Seen) Votes(id view.MemberID) bool {
 }
 
 // Voters are the members that vote in the view.
-func (s *Seen) Voters() (voters []view.Member) {
-	for _, m := range s.View.Members {
-		if s.Votes(m.ID) {
-			voters = append(voters, m)
-		}
-	}
-	return voters
+func (s *Seen) Voters() []view.Member {
+	return Where(s.View.Members, func(m view.Member) bool { return s.Votes(m.ID) })
 }
 
 // Others are the members of the view but one.
 func (s *Seen) Others(than view.MemberID) []view.Member {
-	return slices.DeleteFunc(slices.Clone(s.View.Members), func(m view.Member) bool { return m.ID == than })
+	return Where(s.View.Members, func(m view.Member) bool { return m.ID != than })
 }
 
-// Quorate is how many voters say that a quorum is in their reach.
-func (s *Seen) Quorate() (n int) {
-	for _, m := range s.Voters() {
-		if s.Report(m.ID).Quorum {
-			n++
-		}
-	}
-	return n
+// Quorate reports whether a member votes, and says that a quorum is in its reach.
+func (s *Seen) Quorate(id view.MemberID) bool { return s.Votes(id) && s.Report(id).Quorum }
+
+// CountQuorate is how many of some members are so.
+func (s *Seen) CountQuorate(of []view.Member) int {
+	return len(Where(of, func(m view.Member) bool { return s.Quorate(m.ID) }))
 }
 
 // HasQuorum reports whether the voters that say so are a quorum.
-func (s *Seen) HasQuorum() bool {
-	return s.View.Quorum(func(id view.MemberID) bool { return s.Votes(id) && s.Report(id).Quorum })
-}
+func (s *Seen) HasQuorum() bool { return s.View.Quorum(s.Quorate) }
 
 // Ready reports whether a member serves clients: it votes and its pod is in its site's Service.
 func (s *Seen) Ready(m view.Member) bool { return s.Votes(m.ID) && PodReady(s.Pod(m.ID)) }
 
-// UnreachedBy names the voters that say that they can't reach a member.
-func (s *Seen) UnreachedBy(id view.MemberID) (names []string) {
-	for _, m := range s.Voters() {
-		for _, p := range s.Report(m.ID).Peers {
-			if p.ID == id && !p.Reachable {
-				names = append(names, message.Member(m))
-			}
-		}
-	}
-	return names
+// UnreachedBy are the voters that say that they can't reach a member.
+func (s *Seen) UnreachedBy(id view.MemberID) []view.Member {
+	return Where(s.Voters(), func(m view.Member) bool { return unreachable(s.Report(m.ID).Peers, id) })
+}
+
+// unreachable reports whether one of some peers says that it is not reached.
+func unreachable(peers []world.Peer, id view.MemberID) bool {
+	return slices.ContainsFunc(peers, func(p world.Peer) bool { return p.ID == id && !p.Reachable })
 }
 
 // Recovered reports whether the view is one that a recovery made. No other has one member, where shards have no
@@ -163,22 +141,19 @@ func (s *Seen) SiteOf(m view.Member) *v1alpha1.Site {
 // Misplaced says where a member is, to be read after its name, if its site's node pool is another one; else it is
 // empty. Where its pod was made for another pool but its node is in the one that is asked for, it is in its place.
 func (s *Seen) Misplaced(m view.Member) string {
-	return s.OffPool(s.Member(m.ID))
+	return s.OffPool(s.Of(m.ID))
 }
 
-// OffPool is Misplaced for what was seen of a member or a witness, which may be nil.
+// OffPool is Misplaced for what was seen of a member or a witness.
 func (s *Seen) OffPool(seen *world.Member) string {
-	if seen == nil || seen.StatefulSet == nil {
+	if seen.StatefulSet == nil {
 		return ""
 	}
-	set, wanted := seen.StatefulSet, build.NodeSelector(s.Cluster, seen.Site)
-	node := ""
-	if seen.Pod != nil && seen.Pod.Spec.NodeName != "" {
-		node = seen.Pod.Spec.NodeName
-	} else {
-		node = seen.VolumeNode
+	set, node := seen.StatefulSet, seen.VolumeNode
+	if seen.Pod != nil {
+		node = cmp.Or(seen.Pod.Spec.NodeName, node)
 	}
-	for key, value := range wanted { // order is irrelevant: a site's pool has one label
+	for key, value := range build.NodeSelector(s.Cluster, seen.Site) { // order is irrelevant: a site's pool has one label
 		if set.Spec.Template.Spec.NodeSelector[key] != value && (node == "" || s.Zones[node].Labels[key] != value) {
 			return fmt.Sprintf("is not on the nodes with %s=%s", key, value)
 		}
@@ -188,11 +163,7 @@ func (s *Seen) OffPool(seen *world.Member) string {
 
 // Zone is where the pod of a member, or of a dedicated witness, runs, or empty.
 func (s *Seen) Zone(id view.MemberID) string {
-	pod := s.Pod(id)
-	if w := s.Dedicated(id); w != nil {
-		pod = w.Pod
-	}
-	if pod != nil && s.ZonesKnown {
+	if pod := cmp.Or(s.Dedicated(id).Pod, s.Pod(id)); pod != nil && s.ZonesKnown {
 		return s.Zones[pod.Spec.NodeName].Name
 	}
 	return ""
@@ -209,6 +180,24 @@ func (s *Seen) Outdated(id view.MemberID) bool {
 
 // HashOf is the hash of the spec that an object was made for, by its annotations.
 func HashOf(annotations map[string]string) string { return annotations[build.SpecHashAnnotation] }
+
+// Where are those of some members of whom something is so.
+func Where(members []view.Member, is func(view.Member) bool) (some []view.Member) {
+	for _, m := range members {
+		if is(m) {
+			some = append(some, m)
+		}
+	}
+	return some
+}
+
+// Say says something of each of some members, after its name.
+func Say(members []view.Member, what func(view.Member) string) (all []string) {
+	for _, m := range members {
+		all = append(all, message.Member(m)+" "+what(m))
+	}
+	return all
+}
 
 // IDs are the members' IDs, in their order.
 func IDs(members []view.Member) (all []view.MemberID) {

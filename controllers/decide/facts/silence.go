@@ -15,9 +15,9 @@ import (
 
 // Silence says in a few words why a member does not take part, to be read after its name.
 func (s *Seen) Silence(m view.Member) string {
-	seen := s.Member(m.ID)
+	seen := s.Of(m.ID)
 	switch {
-	case seen == nil || seen.StatefulSet == nil && seen.Pod == nil:
+	case seen.StatefulSet == nil && seen.Pod == nil:
 		return "is not made yet"
 	case seen.Report != nil && seen.Report.Loss != nil && !seen.Report.Loss.Over:
 		return Damage(seen.Report.Loss) + "; it " + Doing(seen.Report, s.View)

@@ -128,8 +128,8 @@ func (s *Facts) Obstacle() *message.Cause {
 			return &message.Cause{Reason: "AnotherMemberDoesNotVote", Message: fmt.Sprintf("%s %s", message.Member(m), s.Silence(m))}
 		}
 	}
-	if !s.View.Quorum(func(id view.MemberID) bool { return s.Votes(id) && s.Report(id).Quorum }) {
-		return &message.Cause{Reason: "NoQuorum", Message: fmt.Sprintf("%d members vote and reach a majority, and %s must", s.Quorate(), s.Quorum())}
+	if !s.HasQuorum() {
+		return &message.Cause{Reason: "NoQuorum", Message: fmt.Sprintf("%d members vote and reach a majority, and %s must", s.CountQuorate(s.View.Members), s.Quorum())}
 	}
 	if m, found := s.NextToUpdate(); found && !s.GoesFirst() {
 		return &message.Cause{Reason: "UpdateGoesFirst", Message: fmt.Sprintf("%s is to be restarted with the changed spec first", message.Member(m))}

@@ -19,11 +19,11 @@ import (
 // HasDedicated reports whether witnesses have pods of their own.
 func (s *Seen) HasDedicated() bool { return s.Cluster.Spec.Dedicated() }
 
-// Dedicated is what was seen of a dedicated witness, or nil.
+// Dedicated is what was seen of a dedicated witness: of one that nobody has seen, nothing.
 func (s *Seen) Dedicated(id view.MemberID) *world.Member {
 	i := slices.IndexFunc(s.Witnesses, func(m world.Member) bool { return m.ID == id })
 	if i < 0 {
-		return nil
+		return &world.Member{}
 	}
 	return &s.Witnesses[i]
 }
@@ -40,7 +40,7 @@ func (s *Seen) DedicatedWitnesses() []view.Witness {
 func (s *Seen) dedicatedAt(id view.MemberID, site string) view.Witness {
 	w := view.Witness{ID: id, Site: site}
 	w.Address = build.DedicatedAddress(s.Cluster, s.Settings, w)
-	if seen := s.Dedicated(id); seen != nil && seen.Witness != nil {
+	if seen := s.Dedicated(id); seen.Witness != nil {
 		w.Disk = seen.Witness.Disk
 	}
 	return w
@@ -73,9 +73,6 @@ func (s *Seen) Retiring() (all []view.MemberID) {
 
 // unfit says why a dedicated witness is not as asked for, to be read after its name, though it serves; or is empty.
 func (s *Seen) unfit(seen *world.Member) string {
-	if seen == nil {
-		return ""
-	}
 	if why := s.OffPool(seen); why != "" {
 		return why
 	}
@@ -92,7 +89,7 @@ func (s *Seen) unfit(seen *world.Member) string {
 func (s *Seen) WitnessLost(w view.Witness) string {
 	seen := s.Dedicated(w.ID)
 	switch {
-	case seen == nil || seen.StatefulSet == nil: // made again
+	case seen.StatefulSet == nil: // made again
 		return ""
 	case seen.Witness != nil && seen.Witness.Disk != "" && seen.Witness.Disk != w.Disk:
 		return "has another disk than the view names: what it saved is gone"
@@ -117,7 +114,7 @@ func (s *Seen) WitnessVolumeLost(seen *world.Member) string {
 func (s *Seen) unheard(id view.MemberID) bool {
 	return s.View.Quorum(func(m view.MemberID) bool {
 		r := s.Report(m)
-		return r != nil && slices.ContainsFunc(r.Witnesses, func(p world.Peer) bool { return p.ID == id && !p.Reachable })
+		return r != nil && unreachable(r.Witnesses, id)
 	})
 }
 
@@ -125,7 +122,7 @@ func (s *Seen) unheard(id view.MemberID) bool {
 func (s *Seen) WitnessState(w view.Witness) string {
 	seen := s.Dedicated(w.ID)
 	switch {
-	case seen == nil || seen.StatefulSet == nil && seen.Pod == nil:
+	case seen.StatefulSet == nil && seen.Pod == nil:
 		return "is not made yet"
 	case seen.Witness != nil && seen.Witness.Disk == "":
 		return "has not named its disk yet"
@@ -138,7 +135,7 @@ func (s *Seen) WitnessState(w view.Witness) string {
 // WitnessBeside is the one beside a member, as a view enters it; without a disk while that is not known.
 func (s *Seen) WitnessBeside(m view.Member) view.Witness {
 	w := view.Witness{ID: membership.WitnessOf(m.ID), Site: m.Site, Address: build.WitnessAddress(s.Cluster, s.Settings, m), Beside: m.ID}
-	if seen := s.Member(m.ID); seen != nil && seen.Witness != nil {
+	if seen := s.Of(m.ID); seen.Witness != nil {
 		w.Disk = seen.Witness.Disk
 	}
 	return w
@@ -146,11 +143,11 @@ func (s *Seen) WitnessBeside(m view.Member) view.Witness {
 
 // BesideSilence says what the witness beside a member lacks to be entered, to be read after its name, or is empty.
 func (s *Seen) BesideSilence(m view.Member) string {
-	seen := s.Member(m.ID)
+	seen := s.Of(m.ID)
 	switch {
 	case s.HasDedicated() || s.WitnessBeside(m).Disk != "": // there is none
 		return ""
-	case seen == nil || seen.WitnessSilence == "":
+	case seen.WitnessSilence == "":
 		return "has not named its disk yet"
 	}
 	return "does not answer: " + seen.WitnessSilence
@@ -194,7 +191,7 @@ func (s *Facts) comingWitnesses() (all []view.Witness) {
 		if !starts || s.View.Epoch > 0 && !there {
 			continue
 		}
-		for next = build.NextWitness(next); s.Dedicated(next) != nil; next = build.NextWitness(next) {
+		for next = build.NextWitness(next); s.Dedicated(next).ID != 0; next = build.NextWitness(next) {
 		}
 		all = append(all, s.dedicatedAt(next, site.Name))
 	}
@@ -216,11 +213,11 @@ func (s *Facts) awaited(seen *world.Member) bool {
 func (s *Facts) NamedWitnesses() (all []view.Witness) {
 	for _, w := range s.Coming {
 		hopeful := func(seen *world.Member) bool {
-			return seen != nil && seen.Pod != nil && s.Now.Sub(seen.Pod.CreationTimestamp.Time) < s.Settings.LostAfter
+			return seen.Pod != nil && s.Now.Sub(seen.Pod.CreationTimestamp.Time) < s.Settings.LostAfter
 		}
 		waits := w.Disk == "" || slices.ContainsFunc(s.Coming, func(o view.Witness) bool {
 			return o.ID < w.ID && o.Disk == "" && hopeful(s.Dedicated(o.ID))
-		}) || slices.ContainsFunc(s.Asked.Join, func(m view.Member) bool { return m.ID < w.ID && hopeful(s.Member(m.ID)) })
+		}) || slices.ContainsFunc(s.Asked.Join, func(m view.Member) bool { return m.ID < w.ID && hopeful(s.Of(m.ID)) })
 		if !waits {
 			all = append(all, w)
 		}

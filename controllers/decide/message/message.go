@@ -34,6 +34,14 @@ func Warning(reason, action, message string) Event {
 // Cause is why something is as it is, for a condition: a word for machines and a sentence for people.
 type Cause struct{ Reason, Message string }
 
+// Of are the causes' messages.
+func Of(causes []Cause) (all []string) {
+	for _, c := range causes {
+		all = append(all, c.Message)
+	}
+	return all
+}
+
 // Condition is a condition of a status, without a generation and a time.
 func Condition(kind string, status metav1.ConditionStatus, reason, format string, args ...any) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}
@@ -69,19 +77,24 @@ func Sentence(text string) string {
 // Member names a member for people.
 func Member(m view.Member) string { return fmt.Sprintf("member %d (site %s)", m.ID, m.Site) }
 
+// Members names members for people.
+func Members(all []view.Member) string { return join(all, Member) }
+
 // Witness names a witness for people.
 func Witness(w view.Witness) string { return fmt.Sprintf("witness %d (site %s)", w.ID, w.Site) }
 
 // SeenWitness names a dedicated witness for people, by what was seen of it.
 func SeenWitness(m *world.Member) string { return Witness(view.Witness{ID: m.ID, Site: m.Site}) }
 
-// Numbers lists members and witnesses by their IDs.
-func Numbers(ids []view.MemberID) (text string) {
-	for i, id := range ids {
-		if i > 0 {
-			text += ", "
-		}
-		text += fmt.Sprint(id)
+// Numbers lists members, witnesses or shards by their numbers.
+func Numbers[T int | view.MemberID](all []T) string {
+	return join(all, func(n T) string { return fmt.Sprint(n) })
+}
+
+func join[T any](all []T, name func(T) string) string {
+	var names []string
+	for _, one := range all {
+		names = append(names, name(one))
 	}
-	return text
+	return strings.Join(names, ", ")
 }

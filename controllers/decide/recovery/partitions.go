@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/georegister/georegister/controllers/decide/facts"
 	"github.com/georegister/georegister/controllers/decide/message"
 	"github.com/georegister/georegister/controllers/decide/views"
 	"github.com/georegister/georegister/controllers/world"
@@ -19,14 +20,7 @@ import (
 // have said it.
 
 // left are the members of the view that are not lost.
-func left(s *views.Views) (left []view.Member) {
-	for _, m := range s.View.Members {
-		if s.Remains(m) {
-			left = append(left, m)
-		}
-	}
-	return left
-}
+func left(s *views.Views) []view.Member { return facts.Where(s.View.Members, s.Remains) }
 
 // unheardOf says who is left and has not said what it holds, or is empty.
 func unheardOf(s *views.Views) (silent []string) {
@@ -40,7 +34,7 @@ func unheardOf(s *views.Views) (silent []string) {
 		}
 	}
 	for _, w := range s.DedicatedWitnesses() {
-		if seen := s.Dedicated(w.ID); seen == nil || seen.Witness == nil && s.WitnessVolumeLost(seen) == "" {
+		if seen := s.Dedicated(w.ID); seen.Witness == nil && s.WitnessVolumeLost(seen) == "" {
 			silent = append(silent, fmt.Sprintf("%s %s", message.Witness(w), s.WitnessState(w)))
 		}
 	}
@@ -53,7 +47,7 @@ func Rescue(s *views.Views, unheld []int) (membership.Rescue, error) {
 	told := s.MembershipSnapshot()
 	told.Placement = s.Placement(s.Cluster.Spec.ShardCount(), s.Cluster.Spec.Faults())
 	told.Members = slices.DeleteFunc(slices.Clone(told.Members), func(r membership.MemberReport) bool {
-		return !slices.ContainsFunc(left(s), func(m view.Member) bool { return m.ID == r.Member })
+		return !slices.Contains(facts.IDs(left(s)), r.Member)
 	})
 	return membership.RecoverPartitions(told, unheld)
 }
@@ -71,13 +65,13 @@ func RescueCosts(s *views.Views, d membership.Rescue) string {
 	parts := []string{fmt.Sprintf("Given up are members %s", message.Numbers(Without(s, d.View)))}
 	if len(d.Behind) > 0 {
 		parts = append(parts, fmt.Sprintf("nobody who is left was certain to hold all of shards %s: these go on from the copy of the member that followed furthest, "+
-			"and the latest writes that were acknowledged may be lost", shards(d.Behind)))
+			"and the latest writes that were acknowledged may be lost", message.Numbers(d.Behind)))
 	}
 	if len(d.Emptied) > 0 {
-		parts = append(parts, fmt.Sprintf("nobody who is left had a whole copy of shards %s, which begin again empty", shards(d.Emptied)))
+		parts = append(parts, fmt.Sprintf("nobody who is left had a whole copy of shards %s, which begin again empty", message.Numbers(d.Emptied)))
 	}
 	if len(d.Shortened) > 0 {
-		parts = append(parts, fmt.Sprintf("of shards %s what only lost witnesses had saved, the latest writes that were acknowledged, may be lost", shards(d.Shortened)))
+		parts = append(parts, fmt.Sprintf("of shards %s what only lost witnesses had saved, the latest writes that were acknowledged, may be lost", message.Numbers(d.Shortened)))
 	}
 	if len(d.Behind)+len(d.Emptied)+len(d.Shortened) == 0 {
 		parts = append(parts, "no shard lost what was acknowledged")
@@ -86,21 +80,8 @@ func RescueCosts(s *views.Views, d membership.Rescue) string {
 }
 
 // Without are the members of the view that the next one does not have.
-func Without(s *views.Views, next view.View) (gone []view.MemberID) {
-	for _, m := range s.View.Members {
-		if next.Index(m.ID) < 0 {
-			gone = append(gone, m.ID)
-		}
-	}
-	return gone
-}
-
-func shards(all []int) string {
-	var text []string
-	for _, n := range all {
-		text = append(text, fmt.Sprint(n))
-	}
-	return strings.Join(text, ", ")
+func Without(s *views.Views, next view.View) []view.MemberID {
+	return facts.IDs(facts.Where(s.View.Members, func(m view.Member) bool { return next.Index(m.ID) < 0 }))
 }
 
 // refusalOfPartitions says why spec.recovery does nothing, of what matters only where shards have masters; or is nil.
@@ -122,7 +103,7 @@ func refusalOfPartitions(s *views.Views, no func(reason, format string, args ...
 	case err != nil:
 		return no("CannotRecover", "%v", err)
 	case len(d.Lost) > 0:
-		return no("ShardsLost", "nobody who is left is certain to hold all of shards %s; add them to emptyShards to have %s", shards(d.Lost), withConsent(d))
+		return no("ShardsLost", "nobody who is left is certain to hold all of shards %s; add them to emptyShards to have %s", message.Numbers(d.Lost), withConsent(d))
 	}
 	return nil
 }
@@ -135,10 +116,10 @@ func withConsent(d membership.Rescue) string {
 	}
 	if behind := named(d.Behind); len(behind) > 0 {
 		all = append(all, fmt.Sprintf("shards %s go on from the copy of the member that is left and followed furthest, without the latest writes, "+
-			"acknowledged ones too, that it had not heard of", shards(behind)))
+			"acknowledged ones too, that it had not heard of", message.Numbers(behind)))
 	}
 	if emptied := named(d.Emptied); len(emptied) > 0 {
-		all = append(all, fmt.Sprintf("shards %s, of which nobody who is left has a whole copy, begin again empty", shards(emptied)))
+		all = append(all, fmt.Sprintf("shards %s, of which nobody who is left has a whole copy, begin again empty", message.Numbers(emptied)))
 	}
 	return strings.Join(all, ", and ")
 }
@@ -158,11 +139,11 @@ func wayOn(s *views.Views) string {
 	write := fmt.Sprintf("epoch: %d", s.View.Epoch)
 	cost := ""
 	if len(d.Lost) > 0 {
-		write += fmt.Sprintf(", emptyShards: [%s]", shards(d.Lost))
-		cost = fmt.Sprintf(". Nobody who is left is certain to hold all of shards %s: that is to have %s", shards(d.Lost), withConsent(d))
+		write += fmt.Sprintf(", emptyShards: [%s]", message.Numbers(d.Lost))
+		cost = fmt.Sprintf(". Nobody who is left is certain to hold all of shards %s: that is to have %s", message.Numbers(d.Lost), withConsent(d))
 	}
 	if len(d.Shortened) > 0 {
-		cost += fmt.Sprintf("; of shards %s what only lost witnesses had saved may be lost", shards(d.Shortened))
+		cost += fmt.Sprintf("; of shards %s what only lost witnesses had saved may be lost", message.Numbers(d.Shortened))
 	}
 	return fmt.Sprintf(" If they do not, set spec.recovery to {%s} to go on with what the members that are left hold%s.", write, cost)
 }

@@ -4,7 +4,6 @@ package recovery
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/georegister/georegister/controllers/decide/facts"
 	"github.com/georegister/georegister/controllers/decide/message"
@@ -100,12 +99,8 @@ func GoneForGood(s *views.Views) string {
 
 // MayBeLost says what a recovery may cost.
 func MayBeLost(s *views.Views, givenUp []view.MemberID) string {
-	var all []string
-	for _, id := range givenUp {
-		all = append(all, fmt.Sprint(id))
-	}
 	return fmt.Sprintf("Given up are members %s: what they acknowledged and the trusted member had not heard of is lost, and reads may "+
-		"go back to older values", strings.Join(all, ", ")) + fragmentsLost(s, ". ")
+		"go back to older values", message.Numbers(givenUp)) + fragmentsLost(s, ". ")
 }
 
 // fragmentsLost says, after a separator, what becomes of large values when one member alone goes on, if they are

@@ -3,7 +3,6 @@ package rules
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/georegister/georegister/controllers/decide/facts"
 	"github.com/georegister/georegister/controllers/decide/message"
@@ -197,7 +196,7 @@ func catchesUp(s *views.Views, m view.Member) string {
 		return "is about to be done"
 	}
 	if by := s.UnreachedBy(m.ID); len(by) > 0 {
-		return "fetches the state, and can't be reached by " + strings.Join(by, ", ")
+		return "fetches the state, and can't be reached by " + message.Members(by)
 	}
 	return "fetches the state"
 }

@@ -24,21 +24,26 @@ func discardMember(s *views.Views) *Outcome {
 
 func discardLeftover(s *views.Views) *Outcome {
 	for _, m := range s.Leftover() {
-		var objects []client.Object
-		if set := m.StatefulSet; set != nil && set.DeletionTimestamp == nil {
-			objects = append(objects, set)
-		}
 		// What no view ever named holds nothing.
 		unused := m.ID > s.View.LastIssued() && (m.Report == nil || m.Report.View.Epoch == 0)
 		goes := unused || s.Cluster.Spec.Storage.Retention == v1alpha1.Delete && !s.WasGivenUp(m)
-		if v := m.Volume; v != nil && v.DeletionTimestamp == nil && goes {
-			objects = append(objects, v)
-		}
-		if len(objects) > 0 {
+		if objects := remains(m, goes); len(objects) > 0 {
 			return act(Discard{Member: m.ID, Objects: objects}, message.Normal("MemberDiscarded", "Discard", discarded(m, objects)))
 		}
 	}
 	return nil
+}
+
+// remains are the objects of a member or a dedicated witness that are to be removed and are not on their way out: its
+// StatefulSet, whose pod holds the volume, and with that the volume.
+func remains(m *world.Member, volumeToo bool) (objects []client.Object) {
+	if m.StatefulSet != nil && m.StatefulSet.DeletionTimestamp == nil {
+		objects = append(objects, m.StatefulSet)
+	}
+	if volumeToo && m.Volume != nil && m.Volume.DeletionTimestamp == nil {
+		objects = append(objects, m.Volume)
+	}
+	return objects
 }
 
 func discarded(m *world.Member, objects []client.Object) string {
@@ -65,14 +70,7 @@ func discardLeftWitness(s *views.Views) *Outcome {
 		if slices.ContainsFunc(s.DedicatedWitnesses(), of) || slices.ContainsFunc(s.Coming, of) {
 			continue
 		}
-		var objects []client.Object
-		if set := m.StatefulSet; set != nil && set.DeletionTimestamp == nil {
-			objects = append(objects, set)
-		}
-		if v := m.Volume; v != nil && v.DeletionTimestamp == nil && (m.ID > s.View.LastIssued() || !s.WasGivenUp(m)) {
-			objects = append(objects, v)
-		}
-		if len(objects) > 0 {
+		if objects := remains(m, m.ID > s.View.LastIssued() || !s.WasGivenUp(m)); len(objects) > 0 {
 			who := message.SeenWitness(m)
 			return act(Discard{Member: m.ID, Who: who, Objects: objects}, message.Normal("WitnessDiscarded", "Discard", "Removed what was left of "+who))
 		}

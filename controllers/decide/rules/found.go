@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
@@ -82,21 +81,15 @@ func foundCluster(s *views.Views) *Outcome {
 // if surely nothing is on it. It is made again as it is asked for.
 func remake(s *views.Views) *Outcome {
 	for _, m := range s.First {
-		seen := s.Member(m.ID)
-		if seen == nil || seen.Volume == nil || !s.Unused(seen) ||
+		seen := s.Of(m.ID)
+		if seen.Volume == nil || !s.Unused(seen) ||
 			// Who is silent may hold a view that names its disk.
 			seen.Volume.Status.Phase != corev1.ClaimPending && !s.AllWait() {
 			continue
 		}
-		var objects []client.Object
-		if set := seen.StatefulSet; set != nil && set.DeletionTimestamp == nil {
-			objects = append(objects, set) // its pod holds the volume
-		}
-		why := volumeMisfit(seen.Volume, s.Cluster.Spec.Storage)
+		objects, why := remains(seen, true), volumeMisfit(seen.Volume, s.Cluster.Spec.Storage)
 		if seen.Volume.DeletionTimestamp != nil {
 			why = "is being deleted"
-		} else {
-			objects = append(objects, seen.Volume)
 		}
 		if why == "" || len(objects) == 0 {
 			continue
@@ -111,7 +104,7 @@ func remake(s *views.Views) *Outcome {
 // nothing is on them.
 func owned(s *views.Views) (all []string) {
 	for _, m := range s.First {
-		if seen := s.Member(m.ID); seen != nil && seen.Volume != nil && build.Retained(s.Cluster) && metav1.IsControlledBy(seen.Volume, s.Cluster) {
+		if seen := s.Of(m.ID); seen.Volume != nil && build.Retained(s.Cluster) && metav1.IsControlledBy(seen.Volume, s.Cluster) {
 			all = append(all, seen.Volume.Name)
 		}
 	}
@@ -134,7 +127,7 @@ func volumeMisfit(volume *corev1.PersistentVolumeClaim, asked v1alpha1.Storage) 
 func unfounded(s *views.Views) (missing []string) {
 	for _, w := range s.Coming {
 		why := s.WitnessState(w)
-		if seen := s.Dedicated(w.ID); seen != nil && seen.Witness != nil && len(seen.Witness.Lives) > 0 {
+		if seen := s.Dedicated(w.ID); seen.Witness != nil && len(seen.Witness.Lives) > 0 {
 			why = fmt.Sprintf("served another cluster on its volume; delete the claim %s and its pod", build.DedicatedVolumeName(s.Cluster.Name, w))
 		}
 		if why != "" {

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 
+	"github.com/georegister/georegister/controllers/decide/facts"
 	"github.com/georegister/georegister/controllers/decide/message"
 	"github.com/georegister/georegister/controllers/decide/views"
 	"github.com/georegister/georegister/controllers/world"
@@ -24,12 +25,8 @@ func rebuildRecord(s *views.Views) *Outcome {
 		v = s.HighestHeld()
 	}
 	if v.Epoch == 0 {
-		var silent []string
-		for _, m := range s.MembersToKeep() {
-			silent = append(silent, fmt.Sprintf("%s %s", message.Member(m), s.Silence(m)))
-		}
 		return waitFor(s.Doubt.Reason, "%s; it is rebuilt from what the members hold, and none tells a view: %s",
-			s.Doubt.Message, message.List(silent))
+			s.Doubt.Message, message.List(facts.Say(s.MembersToKeep(), s.Silence)))
 	}
 	if other := holderOfAnother(s, v); other != nil && held.Epoch == 0 {
 		return waitFor("ViewsDiffer", "%s; it can't be rebuilt, since members hold different views of epoch %d: %s holds %s, "+

@@ -3,7 +3,6 @@ package rules
 import (
 	"cmp"
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -114,7 +113,7 @@ func waitFor(reason, format string, args ...any) *Outcome {
 }
 
 // describe says what a step does.
-func describe(step Step) (reason, message string) {
+func describe(step Step) (reason, text string) {
 	switch step := step.(type) {
 	case FoundCluster:
 		return "Founding", fmt.Sprintf("Founds the cluster with %d members", step.View.Size())
@@ -123,11 +122,7 @@ func describe(step Step) (reason, message string) {
 	case KeepRecordMetadata:
 		return "KeepingRecord", "Gives the record of the view the labels and the owner that it should have"
 	case SendView:
-		var ids []string
-		for _, id := range step.Members {
-			ids = append(ids, fmt.Sprint(id))
-		}
-		return "TellingView", fmt.Sprintf("Gives view %d to the members that lack it: %s", step.View.Epoch, strings.Join(ids, ", "))
+		return "TellingView", fmt.Sprintf("Gives view %d to the members that lack it: %s", step.View.Epoch, message.Numbers(step.Members))
 	case Discard:
 		if step.Volume != "" {
 			return "RemakingVolume", fmt.Sprintf("Makes volume %s again, which nobody has used: it %s", step.Volume, step.Why)

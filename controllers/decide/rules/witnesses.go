@@ -75,7 +75,7 @@ func nextWitness(s *views.Views) (next *world.Member, ends *world.Member) {
 
 // outdatedWitness reports whether the pod of a dedicated witness was made for another spec.
 func outdatedWitness(s *views.Views, seen *world.Member) bool {
-	return seen != nil && seen.Pod != nil && facts.HashOf(seen.Pod.Annotations) != build.WitnessHash(s.Cluster)
+	return seen.Pod != nil && facts.HashOf(seen.Pod.Annotations) != build.WitnessHash(s.Cluster)
 }
 
 // witnessHeld says what keeps the pod of a dedicated witness from being ended now, or is nil.
@@ -88,7 +88,7 @@ func witnessHeld(s *views.Views, seen *world.Member) *message.Cause {
 		return nil
 	}
 	for _, w := range s.DedicatedWitnesses() {
-		if other := s.Dedicated(w.ID); w.ID != seen.ID && s.WitnessLost(w) == "" && (other == nil || other.Witness == nil || !facts.PodReady(other.Pod) || other.Pod.DeletionTimestamp != nil) {
+		if other := s.Dedicated(w.ID); w.ID != seen.ID && s.WitnessLost(w) == "" && (other.Witness == nil || !facts.PodReady(other.Pod) || other.Pod.DeletionTimestamp != nil) {
 			return &message.Cause{Reason: "AnotherWitnessIsNotReady", Message: fmt.Sprintf("%s is not ready", message.Witness(w))}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/decide/facts"
 	"github.com/georegister/georegister/controllers/decide/message"
 	"github.com/georegister/georegister/controllers/decide/recovery"
 	"github.com/georegister/georegister/replica/view"
@@ -37,13 +38,7 @@ func (s *Projection) conditions(members []view.Member) []metav1.Condition {
 }
 
 func (s *Projection) available() metav1.Condition {
-	serving := 0
-	for _, m := range s.View.Members {
-		if s.Ready(m) && s.Report(m.ID).Quorum {
-			serving++
-		}
-	}
-	switch {
+	switch serving := s.CountQuorate(facts.Where(s.View.Members, s.Ready)); {
 	case s.View.Epoch == 0:
 		return message.Condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, s.Doubt.Reason, "%s", s.Doubt.Message)
 	case !s.HasQuorum():
@@ -54,25 +49,28 @@ func (s *Projection) available() metav1.Condition {
 	case len(s.unserved()) > 0:
 		return message.Condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, "PartitionNotServed",
 			"The keys of some shards can't be read or written: %s", message.List(s.unserved()))
+	default:
+		return message.Condition(v1alpha1.ConditionAvailable, metav1.ConditionTrue, "Serving", "%d of %d members serve clients",
+			serving, s.View.Size())
 	}
-	return message.Condition(v1alpha1.ConditionAvailable, metav1.ConditionTrue, "Serving", "%d of %d members serve clients",
-		serving, s.View.Size())
+}
+
+// quorate is how many members of the view vote, and say that a quorum is in their reach.
+func (s *Projection) quorate() int { return s.CountQuorate(s.View.Members) }
+
+// unquorate says of each of the others what it does.
+func (s *Projection) unquorate() []string {
+	return facts.Say(facts.Where(s.View.Members, func(m view.Member) bool { return !s.Quorate(m.ID) }), s.Silence)
 }
 
 // quorumLost says that nothing can be read or written, and who would have to come back.
 func (s *Projection) quorumLost() string {
-	var missing []string
-	for _, m := range s.View.Members {
-		if r := s.Report(m.ID); !s.Votes(m.ID) || !r.Quorum {
-			missing = append(missing, fmt.Sprintf("%s %s", message.Member(m), s.Silence(m)))
-		}
-	}
 	if s.View.Joint() {
 		return fmt.Sprintf("Nothing can be read or written: %d of %d members vote and reach a quorum, which is %s; missing: %s",
-			s.Quorate(), s.View.Size(), s.Quorum(), message.List(missing))
+			s.quorate(), s.View.Size(), s.Quorum(), message.List(s.unquorate()))
 	}
 	return fmt.Sprintf("Nothing can be read or written: %d of %d members vote and reach a majority, which is %d; missing: %s",
-		s.Quorate(), s.View.Size(), s.View.Majority(), message.List(missing))
+		s.quorate(), s.View.Size(), s.View.Majority(), message.List(s.unquorate()))
 }
 
 func (s *Projection) quorumHealthy() metav1.Condition {
@@ -81,19 +79,13 @@ func (s *Projection) quorumHealthy() metav1.Condition {
 		return message.Condition(v1alpha1.ConditionQuorumHealthy, metav1.ConditionUnknown, s.Doubt.Reason, "%s", s.Doubt.Message)
 	case !s.HasQuorum():
 		return message.Condition(v1alpha1.ConditionQuorumHealthy, metav1.ConditionFalse, "QuorumLost", "%s", s.quorumLost())
-	case s.Quorate() == s.View.Size():
+	case s.quorate() == s.View.Size():
 		return message.Condition(v1alpha1.ConditionQuorumHealthy, metav1.ConditionTrue, "EveryoneVotes",
 			"All %d members vote; %d of them may be lost", s.View.Size(), s.spare())
 	}
-	var missing []string
-	for _, m := range s.View.Members {
-		if r := s.Report(m.ID); !s.Votes(m.ID) || !r.Quorum {
-			missing = append(missing, fmt.Sprintf("%s %s", message.Member(m), s.Silence(m)))
-		}
-	}
 	return message.Condition(v1alpha1.ConditionQuorumHealthy, metav1.ConditionFalse, "MembersMissing",
 		"%d of %d members vote, %s, so %d more may be lost; missing: %s",
-		s.Quorate(), s.View.Size(), s.bound(), s.spare(), message.List(missing))
+		s.quorate(), s.View.Size(), s.bound(), s.spare(), message.List(s.unquorate()))
 }
 
 func (s *Projection) viewKnown() metav1.Condition {
@@ -120,7 +112,7 @@ func (s *Projection) progressing(members []view.Member) metav1.Condition {
 		return yes(said.Reason, said.Message)
 	}
 	for _, m := range s.View.Members {
-		if why := volumeGrowth(s.Member(m.ID)); why != "" {
+		if why := volumeGrowth(s.Of(m.ID)); why != "" {
 			return yes("VolumeGrows", message.Sentence(message.Member(m))+" "+why)
 		}
 	}
@@ -137,11 +129,8 @@ func (s *Projection) degraded(members []view.Member) metav1.Condition {
 	if len(problems) == 0 {
 		return message.Condition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, "AsAsked", "Nothing is less than asked for")
 	}
-	var all []string
-	for _, p := range problems {
-		all = append(all, p.Message)
-	}
-	return message.Condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, problems[0].Reason, "%s", message.List(all))
+	return message.Condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, problems[0].Reason, "%s",
+		message.List(message.Of(problems)))
 }
 
 func (s *Projection) paused() metav1.Condition {

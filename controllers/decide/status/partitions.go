@@ -56,12 +56,7 @@ func (s *Projection) partitionsServing() metav1.Condition {
 	slices.SortStableFunc(problems, func(a, b message.Cause) int {
 		return facts.Rank(a.Reason == "PartitionNotServed") - facts.Rank(b.Reason == "PartitionNotServed")
 	})
-	var all []string
-	for _, p := range problems {
-		all = append(all, p.Message)
-	}
-	all = append(all, s.Decision().Waits...)
-	return say(metav1.ConditionFalse, problems[0].Reason, "%s", message.List(all))
+	return say(metav1.ConditionFalse, problems[0].Reason, "%s", message.List(append(message.Of(problems), s.Decision().Waits...)))
 }
 
 // unserved names the partitions that nobody serves.

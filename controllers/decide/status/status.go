@@ -5,7 +5,6 @@ package status
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
@@ -88,26 +87,21 @@ func hasFastPath(protocol string) bool {
 }
 
 func (s *Projection) projectMembers(out *v1alpha1.GeoRegisterClusterStatus, members []view.Member) {
-	serving := 0
 	for _, m := range members {
-		if s.Ready(m) {
-			serving++
-		}
 		out.Members = append(out.Members, s.member(m))
 	}
 	for _, m := range s.Members { // newcomers that wait, and those that were left out
-		if slices.ContainsFunc(members, func(o view.Member) bool { return o.ID == m.ID }) || m.StatefulSet == nil && m.Pod == nil {
+		if slices.Contains(facts.IDs(members), m.ID) || m.StatefulSet == nil && m.Pod == nil {
 			continue
 		}
-		beside := view.Member{ID: m.ID, Site: m.Site}
-		told := s.member(beside)
-		if !slices.ContainsFunc(s.Asked.Join, func(o view.Member) bool { return o.ID == m.ID }) {
+		told := s.member(view.Member{ID: m.ID, Site: m.Site})
+		if !slices.Contains(facts.IDs(s.Asked.Join), m.ID) {
 			told.State = "is being removed"
 		}
 		out.Members = append(out.Members, told)
 	}
 	slices.SortFunc(out.Members, func(a, b v1alpha1.MemberStatus) int { return int(a.ID - b.ID) })
-	out.Ready = fmt.Sprintf("%d/%d", serving, s.Cluster.Spec.MemberCount())
+	out.Ready = fmt.Sprintf("%d/%d", len(facts.Where(members, s.Ready)), s.Cluster.Spec.MemberCount())
 }
 
 func (s *Projection) member(m view.Member) v1alpha1.MemberStatus {
@@ -125,12 +119,7 @@ func (s *Projection) member(m view.Member) v1alpha1.MemberStatus {
 func (s *Projection) projectSites(out *v1alpha1.GeoRegisterClusterStatus, members []view.Member) {
 	whole := 0
 	for _, site := range s.Cluster.Spec.Sites {
-		serving := 0
-		for _, m := range members {
-			if m.Site == site.Name && s.Ready(m) {
-				serving++
-			}
-		}
+		serving := len(facts.Where(members, func(m view.Member) bool { return m.Site == site.Name && s.Ready(m) }))
 		if serving >= site.MemberCount() {
 			whole++
 		}
@@ -153,24 +142,27 @@ func (s *Projection) problems(members []view.Member) (all []message.Cause) {
 		add := func(reason, what string) {
 			all = append(all, message.Cause{Reason: reason, Message: message.Sentence(message.Member(m)) + " " + what})
 		}
-		if why := s.Lost(m); why != "" {
-			add("MemberLost", why)
-		} else if seen := s.Member(m.ID); seen != nil && !s.Votes(m.ID) && s.Report(m.ID) == nil && facts.Trouble(seen) != nil {
-			of := s.Unplaced(m, message.Cause{Reason: facts.Trouble(seen).Reason, Message: s.Silence(m)})
+		seen, votes := s.Of(m.ID), s.Votes(m.ID)
+		r, trouble, by := seen.Report, facts.Trouble(seen), s.UnreachedBy(m.ID)
+		switch lost := s.Lost(m); {
+		case lost != "":
+			add("MemberLost", lost)
+		case r == nil && trouble != nil:
+			of := s.Unplaced(m, message.Cause{Reason: trouble.Reason, Message: s.Silence(m)})
 			add(of.Reason, of.Message)
-		} else if r := s.Report(m.ID); r != nil && r.Loss != nil && !r.Loss.Over {
+		case r != nil && r.Loss != nil && !r.Loss.Over:
 			add("DiskDamaged", facts.Damage(r.Loss))
-		} else if s.View.Epoch > 0 && !s.Votes(m.ID) {
+		case s.View.Epoch > 0 && !votes:
 			add("MemberDown", s.Silence(m))
-		} else if by := s.UnreachedBy(m.ID); s.Votes(m.ID) && len(by) > 0 {
-			add("MemberUnreachable", "votes, but can't be reached by "+strings.Join(by, ", "))
-		} else if pod := s.Pod(m.ID); s.View.Epoch > 0 && !facts.PodReady(pod) && !s.fetches(m) {
+		case votes && len(by) > 0:
+			add("MemberUnreachable", "votes, but can't be reached by "+message.Members(by))
+		case s.View.Epoch > 0 && !facts.PodReady(seen.Pod) && !s.fetches(m):
 			add("MemberNotReady", "votes, but its pod is not ready")
 		}
-		if why := volumeObstacle(s.Member(m.ID)); why != "" {
+		if why := volumeObstacle(seen); why != "" {
 			add("VolumeCannotGrow", why)
 		}
-		if seen := s.Member(m.ID); seen != nil && seen.Volume != nil && seen.Volume.DeletionTimestamp != nil && facts.Runs(seen.Pod) {
+		if seen.Volume != nil && seen.Volume.DeletionTimestamp != nil && facts.Runs(seen.Pod) {
 			add("VolumeLeaving", fmt.Sprintf("uses volume %s, which is being deleted once its pod ends", seen.Volume.Name))
 		}
 	}

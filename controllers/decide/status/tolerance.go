@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/decide/facts"
 	"github.com/georegister/georegister/controllers/decide/message"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -17,12 +18,7 @@ import (
 func (s *Projection) spare() int {
 	spare := s.View.Size()
 	for _, side := range []view.View{s.View.Before(), s.View.After()} {
-		n := 0
-		for _, m := range side.Members {
-			if s.Votes(m.ID) && s.Report(m.ID).Quorum {
-				n++
-			}
-		}
+		n := s.CountQuorate(side.Members)
 		spare = min(spare, n-side.Majority(), n-(side.Size()-s.tolerated(side))-s.witnessesAway())
 	}
 	return max(spare, 0)
@@ -69,13 +65,8 @@ func (s *Projection) witnessesAway() (n int) {
 // bearable reports whether no more members of each side are missing than may be lost.
 func (s *Projection) bearable(there func(view.MemberID) bool) bool {
 	for _, side := range []view.View{s.View.Before(), s.View.After()} {
-		missing := 0
-		for _, m := range side.Members {
-			if !there(m.ID) {
-				missing++
-			}
-		}
-		if missing > s.tolerated(side) {
+		missing := facts.Where(side.Members, func(m view.Member) bool { return !there(m.ID) })
+		if len(missing) > s.tolerated(side) {
 			return false
 		}
 	}

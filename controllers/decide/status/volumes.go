@@ -11,7 +11,7 @@ import (
 // volumeGrowth says what the volume of a member waits for while it grows, to be read after the member's name, or is
 // empty. Growth is asked for by applying the volume with its new size.
 func volumeGrowth(seen *world.Member) string {
-	if seen == nil || seen.Volume == nil {
+	if seen.Volume == nil {
 		return ""
 	}
 	asked := seen.Volume.Spec.Resources.Requests[corev1.ResourceStorage]
@@ -31,7 +31,7 @@ func volumeGrowth(seen *world.Member) string {
 
 // volumeObstacle says why the volume of a member can't grow, or is empty.
 func volumeObstacle(seen *world.Member) string {
-	if seen == nil || seen.Volume == nil {
+	if seen.Volume == nil {
 		return ""
 	}
 	if seen.Refused != "" {

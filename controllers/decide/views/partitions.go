@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/georegister/georegister/controllers/decide/facts"
 	"github.com/georegister/georegister/controllers/decide/message"
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
@@ -45,37 +46,24 @@ func (s *Views) drained() (view.Member, bool) {
 	if s.View.Joint() || s.Cluster.Spec.Paused {
 		return view.Member{}, false
 	}
-	var leaving []view.Member
-	for _, m := range s.View.Members {
-		if pod := s.Pod(m.ID); pod != nil && pod.DeletionTimestamp != nil {
-			leaving = append(leaving, m)
-		}
-	}
-	if len(leaving) > 0 {
-		return s.fewestParts(leaving), true
-	}
-	if m, found := s.NextToUpdate(); found {
+	ends := facts.Where(s.View.Members, func(m view.Member) bool {
+		pod := s.Pod(m.ID)
+		return pod != nil && pod.DeletionTimestamp != nil
+	})
+	if m, found := s.NextToUpdate(); found && len(ends) == 0 {
 		return m, !s.GoesFirst()
 	}
-	for _, m := range s.View.Members {
-		if pod := s.Pod(m.ID); pod != nil && s.Zones[pod.Spec.NodeName].Closed {
-			leaving = append(leaving, m)
-		}
+	if len(ends) == 0 {
+		ends = facts.Where(s.View.Members, func(m view.Member) bool {
+			pod := s.Pod(m.ID)
+			return pod != nil && s.Zones[pod.Spec.NodeName].Closed
+		})
 	}
-	if len(leaving) == 0 {
+	if len(ends) == 0 {
 		return view.Member{}, false
 	}
-	return s.fewestParts(leaving), true
-}
-
-// fewestParts is, of some members, the one with the fewest roles: who has begun to hand over goes on.
-func (s *Views) fewestParts(of []view.Member) (best view.Member) {
-	for i, m := range of {
-		if i == 0 || len(s.Roles(m.ID)) < len(s.Roles(best.ID)) {
-			best = m
-		}
-	}
-	return best
+	// Who has begun to hand over goes on.
+	return slices.MinFunc(ends, func(a, b view.Member) int { return len(s.Roles(a.ID)) - len(s.Roles(b.ID)) }), true
 }
 
 // Lack says what a partition lacks, or is empty.

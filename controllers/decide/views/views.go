@@ -26,17 +26,12 @@ func Of(snapshot world.Snapshot) *Views { return &Views{Facts: facts.Of(snapshot
 // and what can't be done yet.
 func (s *Views) Decision() membership.Decision {
 	if s.decision == nil {
-		d := s.decideOnPartitions()
-		s.decision = &d
+		s.decision = &membership.Decision{}
+		if s.Partitioned() && s.Doubt == nil {
+			*s.decision = membership.Decide(s.MembershipSnapshot())
+		}
 	}
 	return *s.decision
-}
-
-func (s *Views) decideOnPartitions() (d membership.Decision) {
-	if !s.Partitioned() || s.Doubt != nil {
-		return d
-	}
-	return membership.Decide(s.MembershipSnapshot())
 }
 
 // MembershipSnapshot is what is known, as the package membership wants it. Its lists are shared.
