@@ -36,8 +36,8 @@ func targetOf(m *world.Member, clusterID string) (members.Target, string) {
 }
 
 // witnessOf is where the witness in a pod can be called, or why it can't.
-func witnessOf(s *world.Snapshot, m *world.Member) (members.WitnessTarget, string) {
-	target := members.WitnessTarget{ID: m.ID, ClusterID: s.ClusterID}
+func witnessOf(s *world.Snapshot, m *world.Member) (members.Target, string) {
+	target := members.Target{ID: m.ID, ClusterID: s.ClusterID}
 	if !s.Cluster.Spec.Dedicated() {
 		target.ID = membership.WitnessOf(m.ID)
 	}

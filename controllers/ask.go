@@ -37,7 +37,7 @@ func (o *observer) askWitnesses(ctx context.Context, s *world.Snapshot) {
 	if !s.Cluster.Spec.Partitioned() {
 		return
 	}
-	var targets []members.WitnessTarget
+	var targets []members.Target
 	var asked []*world.Member
 	for _, m := range witnessing(s) {
 		target, silence := witnessOf(s, m)

@@ -100,7 +100,7 @@ func (e *executor) begin(ctx context.Context, s world.Snapshot, lives decide.Liv
 	if len(lives.Start)+len(lives.End) == 0 {
 		return nil
 	}
-	var targets []members.WitnessTarget
+	var targets []members.Target
 	for _, m := range witnessing(&s) {
 		if m.Witness != nil {
 			target, _ := witnessOf(&s, m) // it answered there

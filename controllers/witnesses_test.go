@@ -16,7 +16,7 @@ import (
 
 // AskWitnesses implements members.Witnesses: the one with the id 2 alone answers.
 func (d *diary) AskWitnesses(
-	_ context.Context, cluster string, targets []members.WitnessTarget,
+	_ context.Context, cluster string, targets []members.Target,
 ) []members.WitnessAnswer {
 	answers := make([]members.WitnessAnswer, len(targets))
 	for i, target := range targets {
@@ -30,7 +30,7 @@ func (d *diary) AskWitnesses(
 
 // Live implements members.Witnesses.
 func (d *diary) Live(
-	_ context.Context, _ string, targets []members.WitnessTarget, v view.View, start, end []membership.Life,
+	_ context.Context, _ string, targets []members.Target, v view.View, start, end []membership.Life,
 ) error {
 	return d.do("lives of view %d: %v begin, %v end, at %d witnesses", v.Epoch, start, end, len(targets))
 }

@@ -3,13 +3,9 @@ package members
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
@@ -22,27 +18,28 @@ import (
 	"github.com/georegister/georegister/witness/manage"
 )
 
-// Target is a member as it can be called.
+// Target is a member, or a witness, as it can be called.
 type Target struct {
 	ID        view.MemberID
 	ClusterID string // the identity of its data: a member of another cluster refuses the call
-	Address   string // of its admin port, host:port
+	Address   string // of a member's admin port, or of a witness's port, host:port
 }
 
-func (t Target) name() string { return fmt.Sprintf("%s %d %s", t.Address, t.ID, t.ClusterID) }
-
-// Answer is a member's word, or why there is none.
-type Answer struct {
-	Report *world.Report
+// Reply is what one who was asked said, or why it said nothing.
+type Reply[T any] struct {
+	Report T
 	Err    error
 }
+
+// Answer is a member's word, or why there is none.
+type Answer = Reply[*world.Report]
 
 // Members talks to the members of clusters. A cluster is named by its resource, namespace/name; the names tell
 // connections apart and nothing else.
 type Members interface {
 	// Ask asks all members of a cluster at the same time. The answers are in the order of the targets. A member that says
 	// nothing within about a second counts as silent, and the next times nobody waits for it, until it has answered.
-	// Connections of the cluster to other addresses than those of the targets are closed: their pods are gone.
+	// Connections of the cluster to others than the targets are closed: their pods are gone.
 	Ask(ctx context.Context, cluster string, targets []Target) []Answer
 	// Configure gives members a view, all at the same time. The error joins those of the members that did
 	// not take it.
@@ -59,38 +56,27 @@ const (
 
 // Client is Members and Witnesses over gRPC. Its connections are used again from one call to the next.
 type Client struct {
-	mu        sync.Mutex
-	conns     map[string]map[string]*grpc.ClientConn    // by cluster and address
-	witnesses map[string]map[WitnessTarget]*manage.Conn // by cluster
-
-	mutes, muteWitnesses mutes
+	members   links[*grpc.ClientConn]
+	witnesses links[*manage.Conn]
 }
 
 // NewClient returns a client without connections. Close it.
-func NewClient() *Client {
-	return &Client{conns: map[string]map[string]*grpc.ClientConn{}, witnesses: map[string]map[WitnessTarget]*manage.Conn{}}
-}
+func NewClient() *Client { return &Client{} }
 
 // Ask implements Members.
 func (c *Client) Ask(ctx context.Context, cluster string, targets []Target) []Answer {
-	c.keep(cluster, targets)
-	names := make([]string, len(targets))
-	ports := make([]adminv1.AdminClient, len(targets))
+	c.members.keep(cluster, targets)
+	ports := make([]*grpc.ClientConn, len(targets))
 	errs := make([]error, len(targets))
 	for i, target := range targets {
-		names[i] = target.name()
-		ports[i], errs[i] = c.dial(cluster, target.Address) // now: a question may outlive this call, and its target
+		ports[i], errs[i] = c.members.get(cluster, target, dial) // now: a question may outlive this call, and its target
 	}
-	answers := make([]Answer, len(targets))
-	for i, a := range survey(ctx, &c.mutes, cluster, names, func(ctx context.Context, i int) (*world.Report, error) {
+	return survey(ctx, &c.members.mutes, cluster, targets, func(ctx context.Context, i int) (*world.Report, error) {
 		if errs[i] != nil {
 			return nil, errs[i]
 		}
-		return ask(ctx, ports[i], targets[i])
-	}) {
-		answers[i] = Answer{Report: a.said, Err: a.err}
-	}
-	return answers
+		return ask(ctx, adminv1.NewAdminClient(ports[i]), targets[i])
+	})
 }
 
 func ask(ctx context.Context, admin adminv1.AdminClient, target Target) (*world.Report, error) {
@@ -105,62 +91,35 @@ func ask(ctx context.Context, admin adminv1.AdminClient, target Target) (*world.
 func (c *Client) Configure(ctx context.Context, cluster string, targets []Target, v view.View) error {
 	ctx, cancel := context.WithTimeout(ctx, configureWithin)
 	defer cancel()
-	errs := make([]error, len(targets))
-	var telling errgroup.Group
-	for i, target := range targets {
-		telling.Go(func() error {
-			if err := c.configure(ctx, cluster, target, v); err != nil {
-				errs[i] = fmt.Errorf("member %d: %w", target.ID, err)
-			}
-			return nil
-		})
-	}
-	_ = telling.Wait() // joined below
-	return errors.Join(errs...)
-}
-
-func (c *Client) configure(ctx context.Context, cluster string, target Target, v view.View) error {
-	admin, err := c.dial(cluster, target.Address)
-	if err != nil {
-		return err
-	}
-	_, err = admin.Configure(ctx, &adminv1.ConfigureRequest{
-		Cluster: target.ClusterID, Member: uint32(target.ID), View: wire.ToProto(v),
+	return each(targets, func(target Target) error {
+		conn, err := c.members.get(cluster, target, dial)
+		if err == nil {
+			_, err = adminv1.NewAdminClient(conn).Configure(ctx, &adminv1.ConfigureRequest{
+				Cluster: target.ClusterID, Member: uint32(target.ID), View: wire.ToProto(v),
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("member %d: %w", target.ID, err)
+		}
+		return nil
 	})
-	return err
 }
 
 // Forget implements Members.
 func (c *Client) Forget(cluster string) {
-	c.keep(cluster, nil)
-	c.keepWitnesses(cluster, nil)
+	c.members.keep(cluster, nil)
+	c.witnesses.keep(cluster, nil)
 }
 
 // Close closes all connections. Calls that are under way fail.
 func (c *Client) Close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, conns := range c.conns { // order is irrelevant: all are closed
-		for _, conn := range conns { // order is irrelevant: all are closed
-			_ = conn.Close() // fails only when it is closed already
-		}
-	}
-	for _, conns := range c.witnesses { // order is irrelevant: all are closed
-		for _, conn := range conns { // order is irrelevant: all are closed
-			_ = conn.Close() // fails only when it is closed already
-		}
-	}
-	c.conns, c.witnesses = map[string]map[string]*grpc.ClientConn{}, map[string]map[WitnessTarget]*manage.Conn{}
+	c.members.close()
+	c.witnesses.close()
 }
 
-// dial returns the admin port at an address. Nothing is sent before the first call.
-func (c *Client) dial(cluster, address string) (adminv1.AdminClient, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if conn, ok := c.conns[cluster][address]; ok {
-		return adminv1.NewAdminClient(conn), nil
-	}
-	conn, err := grpc.NewClient("passthrough:///"+address,
+// dial returns the admin port of a member. Nothing is sent before the first call.
+func dial(target Target) (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("passthrough:///"+target.Address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		// A member that restarts is asked again soon; gRPC's own bound is two minutes.
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -172,35 +131,9 @@ func (c *Client) dial(cluster, address string) (adminv1.AdminClient, error) {
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithNoProxy(),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("admin port %s: %w", address, err)
+		return nil, fmt.Errorf("admin port %s: %w", target.Address, err)
 	}
-	if c.conns[cluster] == nil {
-		c.conns[cluster] = map[string]*grpc.ClientConn{}
-	}
-	c.conns[cluster][address] = conn
-	return adminv1.NewAdminClient(conn), nil
-}
-
-// keep closes the connections of a cluster to addresses other than the targets'.
-func (c *Client) keep(cluster string, targets []Target) {
-	wanted := map[string]bool{}
-	for _, target := range targets {
-		wanted[target.Address] = true
-	}
-	c.mutes.forget(cluster, func(name string) bool {
-		return slices.ContainsFunc(targets, func(t Target) bool { return t.name() == name })
-	})
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for address, conn := range c.conns[cluster] { // order is irrelevant: each is judged alone
-		if !wanted[address] {
-			_ = conn.Close() // fails only when it is closed already
-			delete(c.conns[cluster], address)
-		}
-	}
-	if len(c.conns[cluster]) == 0 {
-		delete(c.conns, cluster)
-	}
+	return conn, nil
 }
 
 // report is the snapshot's form of a member's status.

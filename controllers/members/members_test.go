@@ -277,7 +277,7 @@ func TestConnectionsAreKeptAndClosed(t *testing.T) {
 	c.Close()
 	eventually(t, "Close closes all", open(0, 0))
 	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= serving })
-	if len(c.conns) != 0 {
-		t.Errorf("%d clusters are remembered", len(c.conns))
+	if len(c.members.of) != 0 {
+		t.Errorf("%d clusters are remembered", len(c.members.of))
 	}
 }

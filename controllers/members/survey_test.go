@@ -14,11 +14,11 @@ import (
 func TestNobodyWaitsForTheMuteTwice(t *testing.T) {
 	var m mutes
 	released, questions := make(chan struct{}), make(chan struct{}, 10)
-	look := func(mute func(context.Context) (int, error)) []answer[int] {
+	look := func(mute func(context.Context) (int, error)) []Reply[int] {
 		t.Helper()
-		done := make(chan []answer[int], 1)
+		done := make(chan []Reply[int], 1)
 		go func() {
-			done <- survey(t.Context(), &m, resource, []string{"mute", "well"}, func(ctx context.Context, i int) (int, error) {
+			done <- survey(t.Context(), &m, resource, []Target{{Address: "mute"}, {Address: "well"}}, func(ctx context.Context, i int) (int, error) {
 				if i == 1 {
 					return 1, nil
 				}
@@ -28,7 +28,7 @@ func TestNobodyWaitsForTheMuteTwice(t *testing.T) {
 		}()
 		select {
 		case answers := <-done:
-			if answers[1].err != nil || answers[1].said != 1 {
+			if answers[1].Err != nil || answers[1].Report != 1 {
 				t.Errorf("the other one: %+v", answers[1])
 			}
 			return answers
@@ -39,11 +39,11 @@ func TestNobodyWaitsForTheMuteTwice(t *testing.T) {
 	}
 	untilLate := func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() }
 	held := func(context.Context) (int, error) { <-released; return 2, nil }
-	if got := look(untilLate)[0]; status.Code(got.err) != codes.DeadlineExceeded {
+	if got := look(untilLate)[0]; status.Code(got.Err) != codes.DeadlineExceeded {
 		t.Errorf("the first time: %+v", got)
 	}
 	for range 3 { // the first of these sends a question, and it is out
-		if got := look(held)[0]; status.Code(got.err) != codes.DeadlineExceeded {
+		if got := look(held)[0]; status.Code(got.Err) != codes.DeadlineExceeded {
 			t.Errorf("while it is mute: %+v", got)
 		}
 	}
@@ -53,11 +53,11 @@ func TestNobodyWaitsForTheMuteTwice(t *testing.T) {
 	if len(questions) != 2 {
 		t.Errorf("%d questions were sent, want 2: one while another one is out is one too many", len(questions))
 	}
-	if got := look(held)[0]; got.err != nil || got.said != 2 {
+	if got := look(held)[0]; got.Err != nil || got.Report != 2 {
 		t.Errorf("once it has answered: %+v", got)
 	}
 	look(untilLate)
-	m.forget(resource, func(string) bool { return false })
+	m.forget(resource, nil)
 	if len(m.of) != 0 {
 		t.Errorf("a cluster that is forgotten is remembered: %v", m.of)
 	}

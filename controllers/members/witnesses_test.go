@@ -13,7 +13,7 @@ import (
 )
 
 // startWitness runs a witness until the test ends, and tells where.
-func startWitness(t *testing.T, self uint32) WitnessTarget {
+func startWitness(t *testing.T, self uint32) Target {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	at, done := make(chan net.Addr, 1), make(chan error, 1)
@@ -28,15 +28,15 @@ func startWitness(t *testing.T, self uint32) WitnessTarget {
 			t.Error(err)
 		}
 	})
-	return WitnessTarget{ID: view.MemberID(self), ClusterID: "demo.1", Address: (<-at).String()}
+	return Target{ID: view.MemberID(self), ClusterID: "demo.1", Address: (<-at).String()}
 }
 
 func TestWitnessesAreAskedAndTold(t *testing.T) {
 	c := NewClient()
 	defer c.Close()
 	first, second := startWitness(t, 2), startWitness(t, 4)
-	absent := WitnessTarget{ID: 6, ClusterID: "demo.1", Address: "127.0.0.1:1"}
-	targets := []WitnessTarget{first, absent, second}
+	absent := Target{ID: 6, ClusterID: "demo.1", Address: "127.0.0.1:1"}
+	targets := []Target{first, absent, second}
 	ask := func() []WitnessAnswer {
 		t.Helper()
 		answers := c.AskWitnesses(t.Context(), "a/b", targets)
@@ -76,10 +76,10 @@ func TestWitnessesAreAskedAndTold(t *testing.T) {
 	}
 
 	c.AskWitnesses(t.Context(), "a/b", targets[2:])
-	if n := len(c.witnesses["a/b"]); n != 1 {
+	if n := len(c.witnesses.of["a/b"]); n != 1 {
 		t.Errorf("%d connections are open, want one", n)
 	}
-	if c.Forget("a/b"); len(c.witnesses) != 0 {
-		t.Errorf("open after all was forgotten: %v", c.witnesses)
+	if c.Forget("a/b"); len(c.witnesses.of) != 0 {
+		t.Errorf("open after all was forgotten: %v", c.witnesses.of)
 	}
 }

@@ -95,7 +95,7 @@ type toldLives struct {
 
 // Live implements members.Witnesses.
 func (t toldLives) Live(
-	ctx context.Context, cluster string, targets []members.WitnessTarget, v view.View, start, end []membership.Life,
+	ctx context.Context, cluster string, targets []members.Target, v view.View, start, end []membership.Life,
 ) error {
 	return t.valve.write("no write to the apiserver", fmt.Sprintf("lives: begin %v, end %v", start, end), func() error {
 		return t.Witnesses.Live(context.WithoutCancel(ctx), cluster, targets, v, start, end)
