@@ -236,10 +236,13 @@ func (s *Snapshot) said(id view.MemberID, partition int) (Part, bool) {
 // nothing was answered in it, and a later one needs nothing of it (curp.Protocol.neverServed, which asks again when
 // the term is over).
 func (s *Snapshot) neverServed(partition int, f view.Former) bool {
-	return slices.ContainsFunc(append([]view.MemberID{f.Master}, f.Backups...), func(id view.MemberID) bool {
-		p, told := s.said(id, partition)
-		return told && !s.lost(id) && p.NotedTerm < f.Term
-	})
+	return slices.ContainsFunc(servedBy(f), func(id view.MemberID) bool { return s.neverHad(id, partition, f) })
+}
+
+// neverHad reports whether a member says that it never had what a term was to recover.
+func (s *Snapshot) neverHad(id view.MemberID, partition int, f view.Former) bool {
+	p, told := s.said(id, partition)
+	return told && !s.lost(id) && p.NotedTerm < f.Term
 }
 
 // needed are the former terms of a partition and the present one, which a later one has to recover from: not those
@@ -247,16 +250,16 @@ func (s *Snapshot) neverServed(partition int, f view.Former) bool {
 func (s *Snapshot) needed(partition int) (formers []view.Former) {
 	p := s.View.Partitions[partition]
 	for _, f := range p.Formers {
-		over := slices.ContainsFunc(append([]view.MemberID{f.Master}, f.Backups...), func(id view.MemberID) bool {
-			said, told := s.said(id, partition)
-			return told && !s.lost(id) && said.NotedTerm < f.Term && s.report(id).Digest == s.digest()
-		})
-		if !over {
+		over := func(id view.MemberID) bool { return s.neverHad(id, partition, f) && s.holds(id) }
+		if !slices.ContainsFunc(servedBy(f), over) {
 			formers = append(formers, f)
 		}
 	}
 	return append(formers, p.Former())
 }
+
+// servedBy are the master and the backups of a term.
+func servedBy(f view.Former) []view.MemberID { return append([]view.MemberID{f.Master}, f.Backups...) }
 
 // misses reports whether a member may lack what was synced in a term: it had no part in it, nor in a later one that
 // had recovered it.

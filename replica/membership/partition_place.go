@@ -166,14 +166,9 @@ func (c *chooser) clashes(id, master view.MemberID, others []view.MemberID) (cou
 // pick takes the cheapest of the candidates, one after the other; the first of equals.
 func (c *chooser) pick(candidates []view.MemberID, count int, cost func(id view.MemberID, picked []view.MemberID) int) (picked []view.MemberID) {
 	for len(picked) < count && len(candidates) > 0 {
-		best := 0
-		for i := range candidates {
-			if cost(candidates[i], picked) < cost(candidates[best], picked) {
-				best = i
-			}
-		}
-		picked = append(picked, candidates[best])
-		candidates = slices.Delete(candidates, best, best+1)
+		best := slices.MinFunc(candidates, func(a, b view.MemberID) int { return cost(a, picked) - cost(b, picked) })
+		picked = append(picked, best)
+		candidates = slices.DeleteFunc(candidates, func(id view.MemberID) bool { return id == best })
 	}
 	return picked
 }

@@ -237,14 +237,14 @@ func (e *Emulation) withinTolerance() metav1.Condition {
 
 // wanEvents tell of conditions that changed.
 func wanEvents(before, after []metav1.Condition) (events []message.Event) {
-	was, is := findPair(before, after, v1alpha1.ConditionWANInjected)
+	was, is := conditionOf(before, v1alpha1.ConditionWANInjected), conditionOf(after, v1alpha1.ConditionWANInjected)
 	if is.Status == metav1.ConditionTrue && was.Status != metav1.ConditionTrue {
 		events = append(events, message.Normal("WANInjected", "Inject", is.Message))
 	}
 	if was.Status == metav1.ConditionTrue && is.Reason == failed.reason() {
 		events = append(events, message.Warning("WANFailed", "Inject", is.Message))
 	}
-	was, is = findPair(before, after, v1alpha1.ConditionWANWithinTolerance)
+	was, is = conditionOf(before, v1alpha1.ConditionWANWithinTolerance), conditionOf(after, v1alpha1.ConditionWANWithinTolerance)
 	switch crossed := was.Reason != is.Reason; {
 	case crossed && is.Status == metav1.ConditionTrue:
 		events = append(events, message.Normal("WANWithinTolerance", "Measure", is.Message))
@@ -254,13 +254,10 @@ func wanEvents(before, after []metav1.Condition) (events []message.Event) {
 	return events
 }
 
-// findPair is a condition before and after; empty where it is not there.
-func findPair(before, after []metav1.Condition, kind string) (was, is metav1.Condition) {
-	if c := meta.FindStatusCondition(before, kind); c != nil {
-		was = *c
+// conditionOf is a condition, or an empty one where it is not there.
+func conditionOf(all []metav1.Condition, kind string) metav1.Condition {
+	if c := meta.FindStatusCondition(all, kind); c != nil {
+		return *c
 	}
-	if c := meta.FindStatusCondition(after, kind); c != nil {
-		is = *c
-	}
-	return was, is
+	return metav1.Condition{}
 }

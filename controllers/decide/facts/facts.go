@@ -86,7 +86,7 @@ func (s *Facts) MayBeNew() bool {
 	}
 	for i := range s.Members {
 		m := &s.Members[i]
-		first := slices.ContainsFunc(s.First, func(o view.Member) bool { return o.ID == m.ID })
+		first := slices.Contains(IDs(s.First), m.ID)
 		if m.Report != nil && m.Report.View.Epoch > 0 || !first && !s.Unused(m) {
 			return false
 		}
@@ -126,7 +126,7 @@ func (s *Facts) Unclear() bool { return len(s.Former)+len(s.Stored) > 0 }
 func (s *Facts) Leftover() (all []*world.Member) {
 	for i := range s.Members {
 		m := &s.Members[i]
-		if s.View.Index(m.ID) < 0 && !slices.ContainsFunc(slices.Concat(s.Asked.Join, s.First), func(o view.Member) bool { return o.ID == m.ID }) {
+		if s.View.Index(m.ID) < 0 && !slices.Contains(IDs(slices.Concat(s.Asked.Join, s.First)), m.ID) {
 			all = append(all, m)
 		}
 	}

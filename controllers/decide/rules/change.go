@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -85,13 +86,23 @@ func begin(s *views.Views) *Outcome {
 // notWaiting says of each newcomer that does not wait on a disk that it has named what it does.
 func notWaiting(s *views.Views, newcomers []view.Member) (missing []string) {
 	for _, m := range newcomers {
-		if r := s.Report(m.ID); r == nil || r.Role != world.Waiting || r.View.Epoch > 0 || r.Disk == "" {
-			missing = append(missing, fmt.Sprintf("%s %s", message.Member(m), s.Silence(m)))
-		} else if s.Cluster.Spec.Partitioned() && s.BesideSilence(m) != "" {
-			missing = append(missing, fmt.Sprintf("the witness beside %s %s", message.Member(m), s.BesideSilence(m)))
+		if why := awaited(s, m); why != "" {
+			missing = append(missing, why)
 		}
 	}
 	return missing
+}
+
+// awaited says what a newcomer, or the witness beside it, does that does not wait on a disk that it has named; or is
+// empty.
+func awaited(s *views.Views, m view.Member) string {
+	if r := s.Report(m.ID); r == nil || r.Role != world.Waiting || r.View.Epoch > 0 || r.Disk == "" {
+		return message.Member(m) + " " + s.Silence(m)
+	}
+	if why := s.BesideSilence(m); s.Cluster.Spec.Partitioned() && why != "" {
+		return fmt.Sprintf("the witness beside %s %s", message.Member(m), why)
+	}
+	return ""
 }
 
 // onlyRepairs is the part of the asked change that replaces lost members. It is none if more is asked for at once: a
@@ -116,14 +127,11 @@ func onlyRepairs(s *views.Views) (part facts.MemberChange) {
 func purpose(s *views.Views, change facts.MemberChange) string {
 	var parts []string
 	for _, m := range change.Leave {
-		switch why := s.Lost(m); {
-		case why != "":
-			parts = append(parts, fmt.Sprintf("%s leaves, since it %s", message.Member(m), why))
-		case s.Misplaced(m) != "":
-			parts = append(parts, fmt.Sprintf("%s leaves, since it %s", message.Member(m), s.Misplaced(m)))
-		default:
-			parts = append(parts, message.Member(m)+" leaves")
+		part := message.Member(m) + " leaves"
+		if why := cmp.Or(s.Lost(m), s.Misplaced(m)); why != "" {
+			part += ", since it " + why
 		}
+		parts = append(parts, part)
 	}
 	for _, m := range change.Join {
 		parts = append(parts, message.Member(m)+" joins")
@@ -158,12 +166,8 @@ func proceed(s *views.Views) *Outcome {
 }
 
 // say says something of each of some members of the view.
-func say(s *views.Views, of []view.MemberID, what func(view.Member) string) (all []string) {
-	for _, id := range of {
-		m := s.View.Members[s.View.Index(id)]
-		all = append(all, fmt.Sprintf("%s %s", message.Member(m), what(m)))
-	}
-	return all
+func say(s *views.Views, of []view.MemberID, what func(view.Member) string) []string {
+	return facts.Say(facts.Where(s.View.Members, func(m view.Member) bool { return slices.Contains(of, m.ID) }), what)
 }
 
 // because says why a change is abandoned, or is to be.
@@ -173,13 +177,11 @@ func because(s *views.Views, d membership.Decision) string {
 	case membership.NotWanted:
 		return s.NotWanted()
 	case membership.NewcomerLost:
-		i := slices.IndexFunc(s.View.Members, func(m view.Member) bool { return m.Joining && s.Hopeless(m) != "" })
-		return fmt.Sprintf("%s %s", message.Member(s.View.Members[i]), s.Hopeless(s.View.Members[i]))
+		lost := facts.Where(s.View.Members, func(m view.Member) bool { return m.Joining && s.Hopeless(m) != "" })
+		return facts.Say(lost[:1], s.Hopeless)[0]
 	case membership.TooFewLeft:
-		gone := slices.DeleteFunc(facts.IDs(s.View.After().Members), func(id view.MemberID) bool {
-			return s.GivenUp(s.View.Members[s.View.Index(id)]) == ""
-		})
-		return tooFew + message.List(say(s, gone, s.GivenUp))
+		gone := facts.Where(s.View.Members, func(m view.Member) bool { return !m.Leaving && s.GivenUp(m) != "" })
+		return tooFew + message.List(facts.Say(gone, s.GivenUp))
 	}
 	return tooFew + message.List(say(s, d.Rest, s.Hopeless))
 }

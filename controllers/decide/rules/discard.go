@@ -66,8 +66,8 @@ func discardWitness(s *views.Views) *Outcome {
 func discardLeftWitness(s *views.Views) *Outcome {
 	for i := range s.Witnesses {
 		m := &s.Witnesses[i]
-		of := func(w view.Witness) bool { return w.ID == m.ID }
-		if slices.ContainsFunc(s.DedicatedWitnesses(), of) || slices.ContainsFunc(s.Coming, of) {
+		kept := slices.Concat(s.DedicatedWitnesses(), s.Coming)
+		if slices.ContainsFunc(kept, func(w view.Witness) bool { return w.ID == m.ID }) {
 			continue
 		}
 		if objects := remains(m, m.ID > s.View.LastIssued() || !s.WasGivenUp(m)); len(objects) > 0 {

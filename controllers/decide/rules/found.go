@@ -11,7 +11,6 @@ import (
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/decide/message"
 	"github.com/georegister/georegister/controllers/decide/views"
-	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -42,21 +41,16 @@ func foundCluster(s *views.Views) *Outcome {
 		return o
 	}
 	for _, m := range s.First {
+		if why := awaited(s, m); why != "" {
+			missing = append(missing, why)
+			continue
+		}
 		r := s.Report(m.ID)
-		if r == nil || r.Role != world.Waiting || r.Disk == "" {
-			missing = append(missing, fmt.Sprintf("%s %s", message.Member(m), s.Silence(m)))
-			continue
-		}
-		if s.Cluster.Spec.Partitioned() && s.BesideSilence(m) != "" {
-			missing = append(missing, fmt.Sprintf("the witness beside %s %s", message.Member(m), s.BesideSilence(m)))
-			continue
-		}
 		if want := founded(s); s.Cluster.Spec.Partitioned() && r.Shards != want {
 			missing = append(missing, fmt.Sprintf("%s was started with %d shards, where the cluster is to have %d at first; delete its claim and its pod", message.Member(m), r.Shards, want))
 			continue
 		}
-		m.Disk = r.Disk
-		founders = append(founders, membership.Founder{ID: m.ID, Site: m.Site, Address: m.Address, Disk: m.Disk})
+		founders = append(founders, membership.Founder{ID: m.ID, Site: m.Site, Address: m.Address, Disk: r.Disk})
 	}
 	missing = append(missing, unfounded(s)...)
 	if len(missing) > 0 {

@@ -3,7 +3,6 @@ package rules
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/georegister/georegister/controllers/decide/facts"
 	"github.com/georegister/georegister/controllers/decide/message"
@@ -66,12 +65,7 @@ var (
 		return ""
 	}}
 	majorityRemains = predicate{"NoMajorityWithoutIt", func(s *views.Views, m view.Member) string {
-		var left []view.MemberID
-		for _, o := range s.Others(m.ID) {
-			if s.Votes(o.ID) {
-				left = append(left, o.ID)
-			}
-		}
+		left := facts.IDs(facts.Where(s.Others(m.ID), func(o view.Member) bool { return s.Votes(o.ID) }))
 		if !s.View.Quorum(func(id view.MemberID) bool { return slices.Contains(left, id) }) {
 			return fmt.Sprintf("without it %d members vote, and a majority is %d", len(left), s.View.Majority())
 		}
@@ -79,10 +73,7 @@ var (
 	}}
 	// A member may have its quorum only through the one that goes.
 	majorityInReachWithoutIt = predicate{"NoQuorumWithoutIt", func(s *views.Views, m view.Member) string {
-		for _, o := range s.Others(m.ID) {
-			if !s.Votes(o.ID) {
-				continue
-			}
+		for _, o := range facts.Where(s.Others(m.ID), func(o view.Member) bool { return s.Votes(o.ID) }) {
 			reached := append(reached(s, o.ID, m.ID), o.ID)
 			if !s.View.Quorum(func(id view.MemberID) bool { return slices.Contains(reached, id) }) {
 				return fmt.Sprintf("without it %s reaches %d members, itself included, and a majority is %d",
@@ -107,7 +98,7 @@ var itsPartsAreElsewhere = predicate{"HandingOver", func(s *views.Views, m view.
 		return ""
 	}
 	if roles := s.Roles(m.ID); len(roles) > 0 {
-		why := fmt.Sprintf("it hands over what it is master or backup of in partitions %s", strings.Trim(strings.ReplaceAll(fmt.Sprint(roles), " ", ", "), "[]"))
+		why := fmt.Sprintf("it hands over what it is master or backup of in partitions %s", message.Numbers(roles))
 		if waits := s.Decision().Waits; len(waits) > 0 {
 			why += ": " + message.List(waits)
 		}

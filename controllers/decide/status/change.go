@@ -58,14 +58,8 @@ func (s *Projection) begins() bool {
 
 func (s *Projection) jointChange() *v1alpha1.ChangeStatus {
 	change := &v1alpha1.ChangeStatus{Epoch: int64(s.View.Epoch), Step: v1alpha1.CatchingUp}
-	for _, m := range s.View.Members {
-		if m.Joining {
-			change.Joining = append(change.Joining, int32(m.ID))
-		}
-		if m.Leaving {
-			change.Leaving = append(change.Leaving, int32(m.ID))
-		}
-	}
+	change.Joining = numbers(facts.IDs(facts.Where(s.View.Members, func(m view.Member) bool { return m.Joining })))
+	change.Leaving = numbers(facts.IDs(facts.Where(s.View.Members, func(m view.Member) bool { return m.Leaving })))
 	if s.Partitioned() { // shards are handed over one by one, which the status of partitions shows
 		return change
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -74,10 +75,7 @@ func (s *Projection) unserved() (all []string) {
 
 // projectPartitions says who keeps each shard. What changes all the time is written with what does not.
 func (s *Projection) projectPartitions(out *v1alpha1.GeoRegisterClusterStatus) {
-	if !s.Cluster.Spec.Partitioned() {
-		return
-	}
-	if s.View.Epoch == 0 {
+	if !s.Partitioned() {
 		return
 	}
 	for i, p := range s.View.Partitions {
@@ -104,23 +102,11 @@ func (s *Projection) steady(now v1alpha1.PartitionStatus) v1alpha1.PartitionStat
 		}
 		same := now
 		same.Unsynced = before.Unsynced
-		if (before.Unsynced == nil) == (now.Unsynced == nil) && equal(same, before) {
+		if (before.Unsynced == nil) == (now.Unsynced == nil) && equality.Semantic.DeepEqual(same, before) {
 			return same
 		}
 	}
 	return now
-}
-
-func equal(a, b v1alpha1.PartitionStatus) bool {
-	number := func(n *int32) int32 {
-		if n == nil {
-			return -1
-		}
-		return *n
-	}
-	return a.Term == b.Term && a.Master == b.Master && a.Serving == b.Serving && a.Message == b.Message &&
-		slices.Equal(a.Backups, b.Backups) && slices.Equal(a.Witnesses, b.Witnesses) &&
-		number(a.FastPathPercent) == number(b.FastPathPercent)
 }
 
 // fastPath is the share of a partition's updates that took one round trip, as all members count them, or nil.

@@ -41,15 +41,16 @@ func (s *Projection) stalled(members []view.Member, lost metav1.Condition) metav
 // flaws are what keeps a cluster from being ready, in the order in which they are told: conditions, and their status in
 // which they do so.
 var flaws = []struct {
-	kind string
-	is   metav1.ConditionStatus
+	kind  string
+	is    metav1.ConditionStatus
+	state v1alpha1.State // what the cluster is then
 }{
-	{v1alpha1.ConditionStalled, metav1.ConditionTrue},
-	{v1alpha1.ConditionAvailable, metav1.ConditionFalse},
-	{v1alpha1.ConditionDegraded, metav1.ConditionTrue},
-	{v1alpha1.ConditionPaused, metav1.ConditionTrue},
-	{v1alpha1.ConditionProgressing, metav1.ConditionTrue},
-	{v1alpha1.ConditionWANInjected, metav1.ConditionFalse},
+	{v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.StateStalled},
+	{v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.StateUnavailable},
+	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, v1alpha1.StateDegraded},
+	{v1alpha1.ConditionPaused, metav1.ConditionTrue, v1alpha1.StatePaused},
+	{v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.StateChanging},
+	{v1alpha1.ConditionWANInjected, metav1.ConditionFalse, v1alpha1.StateChanging},
 }
 
 // Conclude has a status say in one condition, Ready, and in one word, State, what all the other conditions come to. It
@@ -62,32 +63,17 @@ func Conclude(status *v1alpha1.GeoRegisterClusterStatus, generation int64) {
 		if c == nil || c.Status != flaw.is {
 			continue
 		}
-		status.State = stateOf(c)
-		if degraded := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded); status.State == v1alpha1.StateStarting &&
-			degraded != nil && degraded.Status == metav1.ConditionTrue {
-			c = degraded // that there is no view yet says nothing of why
+		status.State = flaw.state
+		if c.Type == v1alpha1.ConditionAvailable && c.Reason == facts.NotFounded {
+			status.State = v1alpha1.StateStarting
+			if isTrue(status.Conditions, v1alpha1.ConditionDegraded) { // that there is no view yet says nothing of why
+				c = meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
+			}
 		}
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, c.Reason, c.Message
 		break
 	}
 	set(status, generation, ready)
-}
-
-// stateOf is the word for a cluster that is not ready for the reason that a condition gives.
-func stateOf(flaw *metav1.Condition) v1alpha1.State {
-	switch {
-	case flaw.Type == v1alpha1.ConditionStalled:
-		return v1alpha1.StateStalled
-	case flaw.Type == v1alpha1.ConditionAvailable && flaw.Reason == facts.NotFounded:
-		return v1alpha1.StateStarting
-	case flaw.Type == v1alpha1.ConditionAvailable:
-		return v1alpha1.StateUnavailable
-	case flaw.Type == v1alpha1.ConditionDegraded:
-		return v1alpha1.StateDegraded
-	case flaw.Type == v1alpha1.ConditionPaused:
-		return v1alpha1.StatePaused
-	}
-	return v1alpha1.StateChanging
 }
 
 // Failed has a status say what the operator could not do. With refused the apiserver does not take something as it is
