@@ -191,6 +191,17 @@ func (e *Emulation) injected() metav1.Condition {
 		"All %d directions are in place between the pods that run", e.directions)
 }
 
+// verdicts say what is wrong with the round trips of a pair of sites: its name, the round trip that is declared, the
+// one that was measured, and how long none is measured at first.
+var verdicts = map[string]string{
+	"TooShort": "%[1]s: a round trip of %[2]v is declared, and one of %[3]v was measured: some messages are not delayed",
+	"TooLong": "%[1]s: a round trip of %[2]v is declared, and the shortest measured is %[3]v: the network below, or busy " +
+		"nodes, add to it",
+	"NotMeasured": "%[1]s: a round trip of %[2]v is declared, and members measured none",
+	"WaitingForInjection": "%[1]s: a round trip of %[2]v is declared, and it is measured once its network has been in " +
+		"place for %[4]v",
+}
+
 // withinTolerance is never Unknown, so that its time tells since when not all has been well.
 func (e *Emulation) withinTolerance() metav1.Condition {
 	say := func(status metav1.ConditionStatus, reason, format string, args ...any) metav1.Condition {
@@ -221,18 +232,7 @@ func (e *Emulation) withinTolerance() metav1.Condition {
 	if worst == nil {
 		return say(metav1.ConditionTrue, "WithinTolerance", "The shortest round trips of all %d pairs of sites are as declared", len(all))
 	}
-	switch worst.verdict {
-	case "TooShort":
-		return say(metav1.ConditionFalse, worst.verdict, "%s: a round trip of %v is declared, and one of %v was measured: some "+
-			"messages are not delayed", worst.name, worst.declared, worst.measured)
-	case "TooLong":
-		return say(metav1.ConditionFalse, worst.verdict, "%s: a round trip of %v is declared, and the shortest measured is %v: the network below, "+
-			"or busy nodes, add to it", worst.name, worst.declared, worst.measured)
-	case "NotMeasured":
-		return say(metav1.ConditionFalse, worst.verdict, "%s: a round trip of %v is declared, and members measured none", worst.name, worst.declared)
-	}
-	return say(metav1.ConditionFalse, worst.verdict, "%s: a round trip of %v is declared, and it is measured once its network has been in place "+
-		"for %v", worst.name, worst.declared, rttWindow)
+	return say(metav1.ConditionFalse, worst.verdict, verdicts[worst.verdict], worst.name, worst.declared, worst.measured, rttWindow)
 }
 
 // wanEvents tell of conditions that changed.

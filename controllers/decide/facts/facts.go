@@ -28,15 +28,9 @@ type Facts struct {
 func Of(snapshot world.Snapshot) Facts {
 	slices.SortFunc(snapshot.Members, func(a, b world.Member) int { return cmp.Compare(a.ID, b.ID) })
 	s := Facts{Seen: Seen{Snapshot: snapshot}}
-	if len(s.Former) > 0 {
-		s.Doubt = s.doubtFormer()
+	if s.Unclear() {
+		s.Doubt = s.doubtOrigin()
 		return s // without a view: none of what is seen is this resource's
-	}
-	if len(s.Stored) > 0 {
-		s.Doubt = &message.Cause{Reason: VolumesDiffer, Message: "Volumes of different clusters are here, and no ConfigMap " +
-			build.RecordName(s.Cluster.Name) + " says which of them this one is; put that back, or delete the claims of all " +
-			"clusters but one: " + message.List(s.Stored)}
-		return s
 	}
 	s.First = s.firstMembers()
 	s.Doubt = s.doubtRecord()

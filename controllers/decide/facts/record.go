@@ -17,9 +17,16 @@ const (
 	VolumesDiffer = "VolumesDiffer"
 )
 
-// doubtFormer says what is waited for while objects of a former resource are there.
-func (s *Facts) doubtFormer() *message.Cause {
-	return &message.Cause{Reason: "FormerResourceLeaves", Message: "A former resource of this name was deleted, and these go with it first: " + message.List(s.Former)}
+// doubtOrigin says why none of what is seen may be taken for this resource's: a former one of its name leaves, or it is
+// not known which cluster it is.
+func (s *Facts) doubtOrigin() *message.Cause {
+	if len(s.Former) > 0 {
+		return &message.Cause{Reason: "FormerResourceLeaves",
+			Message: "A former resource of this name was deleted, and these go with it first: " + message.List(s.Former)}
+	}
+	return &message.Cause{Reason: VolumesDiffer, Message: "Volumes of different clusters are here, and no ConfigMap " +
+		build.RecordName(s.Cluster.Name) + " says which of them this one is; put that back, or delete the claims of all " +
+		"clusters but one: " + message.List(s.Stored)}
 }
 
 // doubtRecord says why the record can't be acted on, or nil.

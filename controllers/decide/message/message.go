@@ -34,6 +34,11 @@ func Warning(reason, action, message string) Event {
 // Cause is why something is as it is, for a condition: a word for machines and a sentence for people.
 type Cause struct{ Reason, Message string }
 
+// Say is a cause with a message by a format.
+func Say(reason, format string, args ...any) Cause {
+	return Cause{reason, fmt.Sprintf(format, args...)}
+}
+
 // Of are the causes' messages.
 func Of(causes []Cause) (all []string) {
 	for _, c := range causes {

@@ -63,17 +63,20 @@ func EmptyShards(s *views.Views) (empty []int) {
 // RescueCosts says what a recovery cost, shard by shard.
 func RescueCosts(s *views.Views, d membership.Rescue) string {
 	parts := []string{fmt.Sprintf("Given up are members %s", message.Numbers(Without(s, d.View)))}
-	if len(d.Behind) > 0 {
-		parts = append(parts, fmt.Sprintf("nobody who is left was certain to hold all of shards %s: these go on from the copy of the member that followed furthest, "+
-			"and the latest writes that were acknowledged may be lost", message.Numbers(d.Behind)))
+	for _, lost := range []struct {
+		shards []int
+		says   string
+	}{
+		{d.Behind, "nobody who is left was certain to hold all of shards %s: these go on from the copy of the member that " +
+			"followed furthest, and the latest writes that were acknowledged may be lost"},
+		{d.Emptied, "nobody who is left had a whole copy of shards %s, which begin again empty"},
+		{d.Shortened, "of shards %s what only lost witnesses had saved, the latest writes that were acknowledged, may be lost"},
+	} {
+		if len(lost.shards) > 0 {
+			parts = append(parts, fmt.Sprintf(lost.says, message.Numbers(lost.shards)))
+		}
 	}
-	if len(d.Emptied) > 0 {
-		parts = append(parts, fmt.Sprintf("nobody who is left had a whole copy of shards %s, which begin again empty", message.Numbers(d.Emptied)))
-	}
-	if len(d.Shortened) > 0 {
-		parts = append(parts, fmt.Sprintf("of shards %s what only lost witnesses had saved, the latest writes that were acknowledged, may be lost", message.Numbers(d.Shortened)))
-	}
-	if len(d.Behind)+len(d.Emptied)+len(d.Shortened) == 0 {
+	if len(parts) == 1 {
 		parts = append(parts, "no shard lost what was acknowledged")
 	}
 	return strings.Join(parts, "; ")

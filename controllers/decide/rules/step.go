@@ -13,12 +13,17 @@ import (
 )
 
 // Step is the one thing that must not happen together with another.
-type Step interface{ step() }
+type Step interface {
+	// says what the step does: a word for machines and a sentence for people.
+	says() message.Cause
+}
 
 // FoundCluster creates the record of the first view; it must not exist. Then members are told by SendView.
 type FoundCluster struct{ View view.View }
 
-func (FoundCluster) step() {}
+func (s FoundCluster) says() message.Cause {
+	return message.Say("Founding", "Founds the cluster with %d members", s.View.Size())
+}
 
 // ChangeView replaces the record by a next view, if it is still the one that was observed. It is written
 // before any member is told.
@@ -30,7 +35,7 @@ type ChangeView struct {
 	Reason          string // for the event
 }
 
-func (ChangeView) step() {}
+func (s ChangeView) says() message.Cause { return message.Cause{Reason: s.Kind, Message: s.Reason} }
 
 // RebuildRecord writes a record that is missing or behind from what members hold. Without a UID it is created.
 type RebuildRecord struct {
@@ -39,7 +44,9 @@ type RebuildRecord struct {
 	ResourceVersion string
 }
 
-func (RebuildRecord) step() {}
+func (s RebuildRecord) says() message.Cause {
+	return message.Say("RebuildingRecord", "Rebuilds the record of view %d from what the members hold", s.View.Epoch)
+}
 
 // KeepRecordMetadata writes the record as it is once more, with the labels and the owner that it should have.
 type KeepRecordMetadata struct {
@@ -48,7 +55,9 @@ type KeepRecordMetadata struct {
 	ResourceVersion string
 }
 
-func (KeepRecordMetadata) step() {}
+func (KeepRecordMetadata) says() message.Cause {
+	return message.Say("KeepingRecord", "Gives the record of the view the labels and the owner that it should have")
+}
 
 // SendView gives members the recorded view.
 type SendView struct {
@@ -56,7 +65,9 @@ type SendView struct {
 	Members []view.MemberID
 }
 
-func (SendView) step() {}
+func (s SendView) says() message.Cause {
+	return message.Say("TellingView", "Gives view %d to the members that lack it: %s", s.View.Epoch, message.Numbers(s.Members))
+}
 
 // DeletePod ends one pod, if it is still the one that was observed.
 type DeletePod struct {
@@ -71,7 +82,9 @@ type DeletePod struct {
 	Reason          string
 }
 
-func (DeletePod) step() {}
+func (s DeletePod) says() message.Cause {
+	return message.Say("RestartingMember", "Restarts %s: %s", cmp.Or(s.Who, fmt.Sprintf("member %d", s.Member)), s.Reason)
+}
 
 // Discard removes what is left of a member that no view names any more: its StatefulSet, and its volume where
 // the retention says so.
@@ -83,7 +96,13 @@ type Discard struct {
 	Objects []client.Object // with UID and resourceVersion as preconditions
 }
 
-func (Discard) step() {}
+func (s Discard) says() message.Cause {
+	if s.Volume != "" {
+		return message.Say("RemakingVolume", "Makes volume %s again, which nobody has used: it %s", s.Volume, s.Why)
+	}
+	return message.Say("RemovingMember", "Removes what is left of %s, which is not in the view",
+		cmp.Or(s.Who, fmt.Sprintf("member %d", s.Member)))
+}
 
 // Outcome is what a rule says: a step with its events, or what it waits for.
 type Outcome struct {
@@ -97,8 +116,7 @@ func (o *Outcome) Says() message.Cause {
 	if o.Wait != nil {
 		return *o.Wait
 	}
-	reason, text := describe(o.Step)
-	return message.Cause{Reason: reason, Message: text}
+	return o.Step.says()
 }
 
 // Waits reports whether nothing is done, for want of what the reason names.
@@ -109,31 +127,8 @@ func (o *Outcome) Waits(reason string) bool {
 func act(step Step, events ...message.Event) *Outcome { return &Outcome{Step: step, Events: events} }
 
 func waitFor(reason, format string, args ...any) *Outcome {
-	return &Outcome{Wait: &message.Cause{Reason: reason, Message: fmt.Sprintf(format, args...)}}
-}
-
-// describe says what a step does.
-func describe(step Step) (reason, text string) {
-	switch step := step.(type) {
-	case FoundCluster:
-		return "Founding", fmt.Sprintf("Founds the cluster with %d members", step.View.Size())
-	case RebuildRecord:
-		return "RebuildingRecord", fmt.Sprintf("Rebuilds the record of view %d from what the members hold", step.View.Epoch)
-	case KeepRecordMetadata:
-		return "KeepingRecord", "Gives the record of the view the labels and the owner that it should have"
-	case SendView:
-		return "TellingView", fmt.Sprintf("Gives view %d to the members that lack it: %s", step.View.Epoch, message.Numbers(step.Members))
-	case Discard:
-		if step.Volume != "" {
-			return "RemakingVolume", fmt.Sprintf("Makes volume %s again, which nobody has used: it %s", step.Volume, step.Why)
-		}
-		return "RemovingMember", fmt.Sprintf("Removes what is left of %s, which is not in the view", cmp.Or(step.Who, fmt.Sprintf("member %d", step.Member)))
-	case ChangeView:
-		return step.Kind, step.Reason
-	case DeletePod:
-		return "RestartingMember", fmt.Sprintf("Restarts %s: %s", cmp.Or(step.Who, fmt.Sprintf("member %d", step.Member)), step.Reason)
-	}
-	return "Working", "Takes a step"
+	because := message.Say(reason, format, args...)
+	return &Outcome{Wait: &because}
 }
 
 // changeView is the step to a next view.

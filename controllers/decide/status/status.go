@@ -76,14 +76,10 @@ func (s *Projection) least() int {
 
 // hasFastPath reports whether some operation of a protocol is fastest with a fast quorum.
 func hasFastPath(protocol string) bool {
-	for _, row := range capability.Table() {
-		for _, op := range row.Operations {
-			if row.Name == protocol && op.Best.Quorum == capability.AllButOne {
-				return true
-			}
-		}
-	}
-	return false
+	row, err := capability.Find(protocol)
+	return err == nil && slices.ContainsFunc(row.Operations, func(op capability.Operation) bool {
+		return op.Best.Quorum == capability.AllButOne
+	})
 }
 
 func (s *Projection) projectMembers(out *v1alpha1.GeoRegisterClusterStatus, members []view.Member) {

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,22 +89,18 @@ func (s *Projection) toleratesZoneLoss() metav1.Condition {
 			"The operator may not read nodes, so it does not know their zones; allow it to get, list and watch nodes")
 	}
 	count := map[string]int{}
-	var zones []string
 	for _, m := range s.Voters() {
-		node := s.Pod(m.ID)
-		if node == nil || s.Zones[node.Spec.NodeName].Name == "" {
+		zone := s.Zone(m.ID)
+		if zone == "" {
 			return say(metav1.ConditionUnknown, "ZoneUnknown", "The zone of %s is not known; label its node with "+
 				"topology.kubernetes.io/zone", message.Member(m))
 		}
-		zone := s.Zones[node.Spec.NodeName].Name
-		if count[zone]++; count[zone] == 1 {
-			zones = append(zones, zone)
-		}
+		count[zone]++
 	}
-	slices.Sort(zones)
+	zones := slices.Sorted(maps.Keys(count))
 	tooMany := "" // a zone whose loss leaves a majority, and is more than may be lost
 	for _, zone := range zones {
-		outside := func(id view.MemberID) bool { return s.Votes(id) && s.Zones[s.Pod(id).Spec.NodeName].Name != zone }
+		outside := func(id view.MemberID) bool { return s.Votes(id) && s.Zone(id) != zone }
 		if !s.View.Quorum(outside) {
 			return say(metav1.ConditionFalse, "ZoneHoldsMajority", "Without zone %s, %d of %d members vote, and a majority is %d",
 				zone, len(s.Voters())-count[zone], s.View.Size(), s.least())
