@@ -4,9 +4,10 @@ import (
 	"context"
 	"testing"
 
+	"github.com/georegister/georegister/replica/simulator/faults"
+
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 

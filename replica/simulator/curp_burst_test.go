@@ -5,14 +5,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/kernel"
+
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/curp/store"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/simulator/faults"
-	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
@@ -67,7 +68,7 @@ func drawBurst(seed uint64, wrong curp.Mistakes) schedule.Schedule {
 		Slots:     64, Suspect: draw.Between(0, trip), Calls: faults.Fault{Kind: faults.Change, For: trip / 8, Size: trip / 8},
 	}
 	if draw.Chance(500) { // witnesses are replaced that live on, and one member hears of it late
-		env.Partitioned.Slander, env.Partitioned.Suspect = 60, 0
+		env.Partitioned.FalseAlarms, env.Partitioned.Suspect = 60, 0
 		env.Partitioned.Calls.Rate, env.Partitioned.Calls.Side = 300, 1<<(1+draw.Below(n-1))
 	}
 	s := schedule.Schedule{Seed: seed, Environment: env, Abandon: 100}

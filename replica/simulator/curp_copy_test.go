@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/georegister/georegister/replica/simulator/faults"
+
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
@@ -101,7 +102,7 @@ func drawCopyBurst(wrong curp.Mistakes, kind faults.Kind) func(seed uint64) sche
 		s.Seed = seed
 		s.Environment.Doubtful = true
 		s.Environment.Partitioned.Spares += 4
-		s.Environment.Partitioned.Slander = 0 // the other witness has to stay
+		s.Environment.Partitioned.FalseAlarms = 0 // the other witness has to stay
 		s.Environment.Partitioned.Placement.Dedicated = s.Environment.Partitioned.Placement.Dedicated && kind == faults.WitnessCopy
 		crash, retry := s.Faults[0].At, s.Environment.Retry
 		s.Environment.Partitioned.Sync.Delay = 20 * retry

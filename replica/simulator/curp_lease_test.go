@@ -5,11 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/kernel"
+
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/simulator/faults"
-	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
@@ -27,7 +28,7 @@ func drawLeases(seed uint64, wrong curp.Mistakes) schedule.Schedule {
 	n, trip := len(s.Environment.Network.Sites), s.Environment.Retry
 	p := s.Environment.Partitioned
 	p.Sync.Lease, p.Sync.Delay = draw.Between(6*trip, 20*trip), draw.Between(trip/4, trip)
-	p.Suspect, p.Calls.Rate, p.Slander = draw.Between(0, trip/2), 0, 0
+	p.Suspect, p.Calls.Rate, p.FalseAlarms = draw.Between(0, trip/2), 0, 0
 	cut := draw.Between(24*trip, 32*trip) // no process has started within a lease
 	away := draw.Below(2)                 // the master, or a backup
 	side := uint64(1 << away)

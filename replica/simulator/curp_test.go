@@ -5,12 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/members"
+
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/curp/store"
 	"github.com/georegister/georegister/replica/protocol/definition"
-	"github.com/georegister/georegister/replica/simulator/check"
-	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -38,7 +40,7 @@ func curpWith(wrong curp.Mistakes, split store.SplitMistakes) *definition.Partit
 func curpPaths(t *testing.T) []string {
 	t.Helper()
 	paths := slices.Concat(
-		curp.Paths(), curp.ChangePaths(), governPaths(), memberPaths(), movePaths(), []string{"curp.ruin", "curp.rescued"},
+		curp.Paths(), curp.ChangePaths(), members.PartitionPaths(), members.ReplacementPaths(), members.MovePaths(), []string{"curp.ruin", "curp.rescued"},
 	)
 	return slices.DeleteFunc(paths, func(path string) bool {
 		return seedsFor(t) < searchSeeds && slices.Contains([]string{

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/georegister/georegister/replica/profile"
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
+
+	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 

@@ -5,10 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/georegister/georegister/replica/simulator/faults"
+
 	"github.com/georegister/georegister/replica/protocol/curpraft"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/raft"
-	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
@@ -16,7 +17,9 @@ import (
 // room.
 var smallCURPRaft = curpraft.Tuning{Log: shortLog, Slots: 64}
 
-func curpraftWith(m curpraft.Mistakes) Start { return Member(curpraft.FactoryWith(smallCURPRaft, m)) }
+func curpraftWith(m curpraft.Mistakes) Start {
+	return Member(curpraft.FactoryWith(smallCURPRaft, m))
+}
 
 // The protocol runs on Raft, which has its own tests: half as many schedules show what it adds.
 func TestCURPRaftSurvives(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/simulator/check"
+
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 

@@ -4,11 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/clients"
+	"github.com/georegister/georegister/replica/simulator/cluster"
+	"github.com/georegister/georegister/replica/simulator/faults"
+
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/simulator/check"
-	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
@@ -22,7 +25,7 @@ func TestGryffRSCSurvives(t *testing.T) {
 	t.Parallel()
 	survivesEach(t, Search{
 		Start: Member(gryff.FactoryRSC), First: 1, Seeds: seedsFor(t), Options: sessions(sameMembers()),
-	}, []int{3, 5}, append(gryff.PathsRSC(), sessionPaths()...))
+	}, []int{3, 5}, append(gryff.PathsRSC(), clients.SessionPaths()...))
 }
 
 func TestGryffRSCSurvivesChanges(t *testing.T) {
@@ -31,7 +34,7 @@ func TestGryffRSCSurvivesChanges(t *testing.T) {
 	options.Members = nil
 	survives(t, Search{
 		Start: Member(gryff.FactoryRSC), First: 1, Seeds: seedsFor(t) / 2, Options: options,
-	}, append(gryff.ChangePaths(), sessionPaths()...))
+	}, append(gryff.ChangePaths(), clients.SessionPaths()...))
 }
 
 // halfKeys are those of drawHalf; of two shards, they are in one each.
@@ -126,7 +129,7 @@ func TestGryffRSCFencesShards(t *testing.T) {
 		s.Environment.Shards = len(halfKeys)
 		return s
 	}
-	if shardOf(halfKeys[0], 2) == shardOf(halfKeys[1], 2) {
+	if cluster.ShardOf(halfKeys[0], 2) == cluster.ShardOf(halfKeys[1], 2) {
 		t.Fatal("both keys are in one shard")
 	}
 	mustNotFind(t, draw, Member(gryff.FactoryRSC), 500)

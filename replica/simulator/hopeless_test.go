@@ -5,12 +5,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/georegister/georegister/replica/simulator/clients"
+	"github.com/georegister/georegister/replica/simulator/kernel"
+
+	"github.com/georegister/georegister/replica/simulator/faults"
+
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -41,37 +45,39 @@ func TestRecordsThatAreForgotten(t *testing.T) {
 					plan(&s, home, time.Second, register.Operation{Kind: register.Write, Value: register.Value("new")})
 				}
 				took := map[string]int{}
-				w := newWorld(s.Seed, s.Environment, Member(inner), func(path string) { took[path]++ }, false, 2)
+				k := &kernel.Kernel{Context: t.Context(), Seed: s.Seed, Count: func(path string) { took[path]++ }}
+				w := newRun(k, s.Environment, Member(inner), false, 2)
 				for _, plan := range s.Clients {
-					w.addClient(plan.Home, &list{plan.Operations}, 0)
+					operations := clients.Planned(plan.Operations)
+					w.Clients.Add(plan.Home, &operations, 0)
 				}
-				m := w.manager
-				m.losses = 1 // it loses its record here, and not at random
-				m.want(&fault{Fault: faults.Fault{Kind: faults.Change, For: 10 * ms, Join: 2, Side: 1 << 1}})
+				m := w.Manager
+				m.Losses = 1 // it loses its record here, and not at random
+				m.Want(&faults.Injected{Fault: faults.Fault{Kind: faults.Change, For: 10 * ms, Join: 2, Side: 1 << 1}})
 				lose := func(id view.MemberID) {
-					nd := w.nodes[id-1]
-					if !w.tolerates(nd) {
+					nd := w.Nodes[id-1]
+					if !w.Manager.Tolerates(nd) {
 						t.Fatalf("member %d may not lose its disk", id)
 					}
-					nd.crash(0, 0)
-					nd.wipe()
+					nd.Crash(0, 0)
+					nd.Wipe()
 				}
-				if !w.Run(time.Second, func() bool { return m.views[m.record].Joint() }) {
+				if !w.Run(time.Second, func() bool { return m.Made[m.Record].Joint() }) {
 					t.Fatalf("nobody joins: %v", w.Err)
 				}
 				lose(c.lost[0])
-				if !w.Run(time.Second, func() bool { return w.nodes[2].held == m.record }) || m.views[m.record].held {
+				if !w.Run(time.Second, func() bool { return w.Nodes[2].Held == m.Record }) || m.Made[m.Record].Held {
 					t.Fatalf("one member at least, and no quorum, is to hold the joint view: %v", w.Err)
 				}
 				if c.abandon {
-					m.take(m.change, membership.Decide(membership.Snapshot{View: m.views[m.record].View, Abandon: true}))
+					m.Take(m.Change, membership.Decide(membership.Snapshot{View: m.Made[m.Record].View, Abandon: true}))
 				}
 				for _, id := range c.lost[1:] {
 					lose(id)
 				}
 				if c.forgets {
-					m.losses++
-					m.loseRecord()
+					m.Losses++
+					m.LoseRecord()
 				}
 				class, reason := w.live(2 * time.Second)
 				if class != "" || w.hopeless != c.hopeless {
@@ -80,7 +86,7 @@ func TestRecordsThatAreForgotten(t *testing.T) {
 				if rebuilt := c.forgets && !c.hopeless; rebuilt != (took["change.rebuilt"] > 0) {
 					t.Errorf("rebuilt: %d", took["change.rebuilt"])
 				}
-				if class, reason := w.judge(w.recorder.Operations(), checkTimeout); class != "" {
+				if class, reason := w.judge(w.Clients.Recorder.Operations(), checkTimeout); class != "" {
 					t.Errorf("%s: %s", class, reason)
 				}
 			})
@@ -108,14 +114,14 @@ func TestWhichRecordsAreUnknowable(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, _ := triangle(1)
-			w := newWorld(1, s.Environment, Member(abd.Factory), nil, false, 2)
-			m := w.manager
+			w := newRun(&kernel.Kernel{Context: t.Context(), Seed: 1}, s.Environment, Member(abd.Factory), false, 2)
+			m := w.Manager
 			var founders []membership.Founder
-			for _, nd := range w.nodes[3:] {
-				nd.born = true
-				founders = append(founders, membership.Founder{ID: nd.config.Self, Disk: nd.disk()})
+			for _, nd := range w.Nodes[3:] {
+				nd.Born = true
+				founders = append(founders, membership.Founder{ID: nd.Config.Self, Disk: nd.Disk()})
 			}
-			joint, err := membership.Change(m.views[0].View, founders, nil)
+			joint, err := membership.Change(m.Made[0].View, founders, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,17 +129,17 @@ func TestWhichRecordsAreUnknowable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			held, after := m.add(joint), m.add(before)
-			for _, nd := range w.nodes {
-				if nd.lost = slices.Contains(c.lost, nd.config.Self); !nd.lost {
-					nd.enter(held)
+			held, after := m.Add(joint), m.Add(before)
+			for _, nd := range w.Nodes {
+				if nd.Lost = slices.Contains(c.lost, nd.Config.Self); !nd.Lost {
+					nd.Enter(held)
 				}
-				if nd.config.Self == c.knowing {
-					nd.enter(after)
+				if nd.Config.Self == c.knowing {
+					nd.Enter(after)
 				}
 			}
-			m.lost = !c.known
-			if got := m.hopeless(); got != c.want {
+			m.Lost = !c.known
+			if got := m.Hopeless(); got != c.want {
 				t.Errorf("hopeless: %v", got)
 			}
 		})

@@ -9,12 +9,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/kernel"
+
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/definition"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/workload"
 )
@@ -104,10 +107,9 @@ func Measure(ctx context.Context, x Experiment) (Measured, error) {
 	env := x.environment()
 	s := schedule.Schedule{Seed: x.Seed, Settle: x.Duration, Environment: env}
 	s.DrawSteadily(schedule.Options{Faults: x.Faults, Keep: x.Keep})
-	w := newWorld(x.Seed, env, x.Start, nil, false, newcomers(s.Faults))
-	w.Context = ctx
+	w := newRun(&kernel.Kernel{Context: ctx, Seed: x.Seed}, env, x.Start, false, faults.Newcomers(s.Faults))
 	if x.Progress != nil {
-		w.Progress = func() { x.Progress(w.Now, w.recorder.Len()) }
+		w.Progress = func() { x.Progress(w.Now, w.Clients.Recorder.Len()) }
 	}
 	m := Measured{Report: workload.NewReport()}
 	edge := x.Duration / 12
@@ -125,7 +127,7 @@ func Measure(ctx context.Context, x Experiment) (Measured, error) {
 		}
 		loop.begin = time.Duration(loop.rng.Uint64() % uint64(100*time.Millisecond))
 		observer, _ := generator.(workload.Observer)
-		w.addClient(i/x.Clients, loop, 0).finished = func(o history.Operation) {
+		w.Clients.Add(i/x.Clients, loop, 0).Finished = func(o history.Operation) {
 			if observer != nil {
 				observer.Observe(o.Request, o.Result)
 			}
@@ -137,9 +139,9 @@ func Measure(ctx context.Context, x Experiment) (Measured, error) {
 	if x.Partitions != nil {
 		s.Faults = append(s.Faults, x.Partitions.planned(x.Network.Sites)...)
 	}
-	w.inject(s.Faults)
+	w.Inject(s.Faults)
 	class, reason := w.live(x.Duration)
-	operations := w.recorder.Operations()
+	operations := w.Clients.Recorder.Operations()
 	m.History = operations
 	m.Operations, m.Events, m.Faults = len(operations), w.Events, len(s.Faults)
 	if class == "" {
@@ -205,7 +207,8 @@ type closedLoop struct {
 	think      time.Duration
 }
 
-func (l *closedLoop) next(now time.Duration) (register.Operation, time.Duration, bool) {
+// Next implements clients.Source.
+func (l *closedLoop) Next(now time.Duration) (register.Operation, time.Duration, bool) {
 	if now >= l.end {
 		return register.Operation{}, 0, false
 	}
@@ -215,4 +218,17 @@ func (l *closedLoop) next(now time.Duration) (register.Operation, time.Duration,
 		return op, l.begin, true
 	}
 	return op, now + l.think, true
+}
+
+// parted is what the world of an experiment has.
+func (c *Partitions) parted(env *schedule.Environment, faulty bool) *schedule.Partitioned {
+	p := &schedule.Partitioned{Protocol: c.Protocol, Sync: c.Sync, Slots: 4096, Suspect: env.Retry, Calls: faults.Fault{Kind: faults.Change, For: env.Retry / 2}}
+	p.Placement = membership.Placement{Partitions: env.Shards, Faults: c.Backups, Homes: c.Homes}
+	if c.Backups == 0 {
+		p.Placement.Faults = (len(env.Network.Sites) - 1) / 2
+	}
+	if faulty {
+		p.FalseAlarms, p.Calls.Rate, p.Calls.Size = 5, 100, env.Retry/4
+	}
+	return p
 }

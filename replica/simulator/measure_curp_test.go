@@ -5,11 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/georegister/georegister/replica/simulator/faults"
+
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/workload"
 )
 

@@ -3,8 +3,9 @@ package simulator
 import (
 	"testing"
 
-	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 	"github.com/georegister/georegister/replica/simulator/faults"
+
+	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 

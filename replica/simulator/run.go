@@ -8,10 +8,18 @@ import (
 	"slices"
 	"time"
 
-	"github.com/georegister/georegister/replica/history"
-	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/clients"
+	"github.com/georegister/georegister/replica/simulator/cluster"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/injection"
+	"github.com/georegister/georegister/replica/simulator/members"
+
 	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/diagram"
+	"github.com/georegister/georegister/replica/simulator/kernel"
+
+	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
@@ -65,10 +73,10 @@ func play(ctx context.Context, s schedule.Schedule, start Start, count func(stri
 	} else {
 		class, reason = w.liveWithout(s.Lost, s.Settle)
 	}
-	o := Outcome{Events: w.Events, Elapsed: w.Now, History: w.recorder.Operations(), Messages: w.messages, Fences: w.fences}
+	o := Outcome{Events: w.Events, Elapsed: w.Now, History: w.Clients.Recorder.Operations(), Messages: w.Clients.Messages, Fences: w.Clients.Fences}
 	o.Operations = len(o.History)
-	for _, f := range w.faults {
-		if f.hit {
+	for _, f := range w.Network.Faults {
+		if f.Hit {
 			o.Hits++
 		}
 	}
@@ -76,138 +84,141 @@ func play(ctx context.Context, s schedule.Schedule, start Start, count func(stri
 		w.Took("hopeless")
 	}
 	if class == "" || class == check.Unbounded { // what clients saw tells more
-		if seen, why := w.judge(w.manager.unspoilt(o.History), cmp.Or(s.Check, checkTimeout)); seen != "" && !(w.hopeless && seen == check.Miscount) {
+		if seen, why := w.judge(w.Manager.OfWholePartitions(o.History), cmp.Or(s.Check, checkTimeout)); seen != "" && !(w.hopeless && seen == check.Miscount) {
 			class, reason = seen, why
 		}
 	}
 	if class == "" {
-		since := check.WithoutUnseen(w.manager.since(o.History))
+		since := check.WithoutUnseen(w.Manager.SinceTheRescue(o.History))
 		class, reason = check.ClassOf(history.Check(w.Context, since, history.Options{Timeout: cmp.Or(s.Check, checkTimeout)}), check.Violation)
 	}
 	if class == "" {
-		class, reason = w.trusted()
+		class, reason = w.Trusted()
 	}
 	if class != "" {
 		o.Failure = &Failure{Class: class, Reason: reason, Schedule: s, start: start}
 	}
-	return o, w.trace.String()
+	return o, w.Diagram.String()
 }
 
-// scheduled makes the world of a schedule.
-func scheduled(ctx context.Context, s schedule.Schedule, start Start, count func(string), traced bool) *world {
-	w := newWorld(s.Seed, s.Environment, start, count, traced, newcomers(s.Faults))
-	w.Context, w.Limit = ctx, eventLimit
+// run is a world with the manager of its members, what goes wrong in it, and how it ends.
+type run struct {
+	*injection.Injector
+	hopeless bool // something was lost, by more losses than there may be at once: nothing is read at the end
+}
+
+// newRun makes a run and starts its members; spares are how many members may join.
+func newRun(k *kernel.Kernel, env schedule.Environment, start Start, traced bool, spares int) *run {
+	w, first := cluster.New(k, &env, start, traced, spares)
+	r := &run{Injector: injection.New(w, members.New(w, first, len(env.Network.Sites)))}
+	w.Start()
+	return r
+}
+
+// scheduled makes the run of a schedule.
+func scheduled(ctx context.Context, s schedule.Schedule, start Start, count func(string), traced bool) *run {
+	k := &kernel.Kernel{Context: ctx, Seed: s.Seed, Count: count, Limit: eventLimit}
+	w := newRun(k, s.Environment, start, traced, faults.Newcomers(s.Faults))
 	for _, plan := range s.Clients {
-		w.addClient(plan.Home, &list{plan.Operations}, s.Abandon).asides = plan.Asides
+		operations := clients.Planned(plan.Operations)
+		w.Clients.Add(plan.Home, &operations, s.Abandon).Asides = plan.Asides
 	}
-	w.inject(s.Faults)
+	w.Inject(s.Faults)
 	return w
 }
 
-// live runs the world through faults, recovery, final reads and quiescence.
-func (w *world) live(settle time.Duration) (check.Class, string) {
-	never := func() bool { return false }
-	w.Run(settle, never)
+// bound is how long one operation, or what is left of work, may take when the faults are over. Recovery takes rounds of
+// suspicion, each after the other: this is generous, and cheap.
+func (w *run) bound() time.Duration { return 120 * w.Environment.Retry }
+
+// live has the run go through faults, recovery, final reads and quiescence.
+func (w *run) live(settle time.Duration) (check.Class, string) {
+	w.Run(settle, func() bool { return false })
 	if w.Err != nil {
 		return check.Broken, w.Err.Error()
 	}
-	w.settle()
-	// Recovery takes rounds of suspicion, each after the other: this is generous, and cheap.
-	bound := 120 * w.env.Retry
-	if !w.finish(bound) {
-		if w.Err == nil && w.manager.hopeless() {
-			w.hopeless = true
+	w.Settle()
+	if !w.finish() {
+		if w.hopeless = w.Err == nil && w.Manager.Hopeless(); w.hopeless {
 			return "", ""
 		}
 		return w.stuck("")
 	}
-	if !w.Run(w.Now+bound, func() bool { return w.manager.missing() == "" }) {
+	if !w.Run(w.Now+w.bound(), func() bool { return w.Manager.Missing() == "" }) {
 		if w.Err != nil {
 			return check.Broken, w.Err.Error()
 		}
-		if w.manager.hopeless() {
-			w.hopeless = true
+		if w.hopeless = w.Manager.Hopeless(); w.hopeless {
 			return "", ""
 		}
-		return check.Stuck, w.manager.missing()
+		return check.Stuck, w.Manager.Missing()
 	}
 	// Everything is read at every node, twice: values that come and go betray themselves.
 	keys := w.keys()
-	for site := range w.serving {
-		var reads []schedule.Planned
-		for i, key := range append(keys, keys...) {
-			op := register.Operation{Kind: register.Read, Key: key, Regular: w.env.Regular && i < len(keys)}
-			reads = append(reads, schedule.Planned{At: w.Now, Operation: op})
-		}
-		w.addClient(site, &list{reads}, 0)
-	}
-	if !w.finish(bound) {
+	if !w.readAll(slices.Concat(keys, keys), len(keys)) {
 		return w.stuck("at the end ")
 	}
-	if !w.Run(w.Now+bound, func() bool { return w.pending() == 0 && !w.transferring() }) {
+	if !w.Run(w.Now+w.bound(), func() bool { return w.Pending() == 0 && !w.Transferring() }) {
 		if w.Err != nil {
 			return check.Broken, w.Err.Error()
 		}
 		return check.Unbounded, fmt.Sprintf("the protocols still hold %d operations or instances; records of transfers are left: %v",
-			w.pending(), w.transferring())
+			w.Pending(), w.Transferring())
 	}
 	return "", ""
 }
 
+// readAll has keys be read at every site, the first of them regularly where clients are sessions, and reports whether
+// all were.
+func (w *run) readAll(keys []string, regular int) bool {
+	for site := range w.FirstAsked {
+		var reads clients.Planned
+		for i, key := range keys {
+			op := register.Operation{Kind: register.Read, Key: key, Regular: w.Environment.Regular && i < regular}
+			reads = append(reads, schedule.Planned{At: w.Now, Operation: op})
+		}
+		w.Clients.Add(site, &reads, 0)
+	}
+	return w.finish()
+}
+
 // finish runs until every client is done. It reports false if one of them waits for an operation longer than
 // the bound: each operation has its own, so that a run may be long if it only moves.
-func (w *world) finish(bound time.Duration) bool {
-	from := w.Now
-	idle, late := false, false
-	w.Run(math.MaxInt64, func() bool {
-		idle, late = true, false
-		for _, c := range w.clients {
-			idle = idle && c.stopped
-			late = late || c.working && w.Now > max(c.since, from)+bound
-		}
-		return idle || late
+func (w *run) finish() bool {
+	from, idle := w.Now, false
+	w.Run(math.MaxInt64, func() (over bool) {
+		idle, over = w.Clients.Idle(from, w.bound())
+		return idle || over
 	})
 	return idle
 }
 
-func (w *world) stuck(when string) (check.Class, string) {
+func (w *run) stuck(when string) (check.Class, string) {
 	if w.Err != nil {
 		return check.Broken, w.Err.Error()
 	}
-	for _, c := range w.clients {
-		if c.working {
-			return check.Stuck, fmt.Sprintf("%s%s of %s at member %d is still not answered%s", when, diagram.OperationText(c.operation), c.name, c.target.index+1, w.manager.waiting())
+	for _, c := range w.Clients.All {
+		if c.Working {
+			return check.Stuck, fmt.Sprintf("%s%s of %s at member %d is still not answered%s", when, diagram.OperationText(c.Operation), c.Name, c.Target+1, w.Manager.Waiting())
 		}
 	}
 	return check.Stuck, when + "clients wait"
 }
 
 // keys lists the keys that clients touched, sorted.
-func (w *world) keys() []string {
+func (w *run) keys() []string {
 	var keys []string
-	for _, o := range w.recorder.Operations() {
+	for _, o := range w.Clients.Recorder.Operations() {
 		keys = append(keys, o.Request.Key)
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }
 
-// list is a source of planned operations.
-type list struct{ left []schedule.Planned }
-
-func (l *list) next(time.Duration) (register.Operation, time.Duration, bool) {
-	if len(l.left) == 0 {
-		return register.Operation{}, 0, false
-	}
-	p := l.left[0]
-	l.left = l.left[1:]
-	return p.Operation, p.At, true
-}
-
 // judge checks what clients saw.
-func (w *world) judge(operations []history.Operation, patience time.Duration) (check.Class, string) {
-	if w.env.Regular {
-		return check.RegularSequential(w.Context, operations, history.RSCOptions{Messages: w.messages, Fences: w.fences}, patience)
+func (w *run) judge(operations []history.Operation, patience time.Duration) (check.Class, string) {
+	if w.Environment.Regular {
+		return check.RegularSequential(w.Context, operations, history.RSCOptions{Messages: w.Clients.Messages, Fences: w.Clients.Fences}, patience)
 	}
-	return check.Linearizable(w.Context, operations, w.env.StaleBound(), patience)
+	return check.Linearizable(w.Context, operations, w.Environment.StaleBound(), patience)
 }

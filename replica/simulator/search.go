@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/members"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
@@ -152,7 +153,7 @@ type ChangeCount struct {
 
 // Changes tells how many changes of members of each kind there were; an abandoned one counts as that.
 func (r Report) Changes() (counts []ChangeCount) {
-	for _, kind := range append(changeKinds(), "abandoned") {
+	for _, kind := range append(members.ChangeKinds(), "abandoned") {
 		path := "change." + kind
 		counts = append(counts, ChangeCount{kind, r.Paths[path], r.Paths[path+".meanwhile"]})
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/simulator/diagram"
+
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/faults"
+
+	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 

@@ -3,10 +3,12 @@ package simulator
 import (
 	"testing"
 
-	"github.com/georegister/georegister/replica/protocol/curp"
-	"github.com/georegister/georegister/replica/protocol/curp/store"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
+	"github.com/georegister/georegister/replica/simulator/members"
+
+	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol/curp/store"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
@@ -30,7 +32,7 @@ func TestCURPSurvivesSplits(t *testing.T) {
 			t.Errorf("%v\n%s", f, Explain(f))
 		}
 	}
-	for _, path := range splitPaths() {
+	for _, path := range members.SplitPaths() {
 		t.Logf("%s: %d", path, took[path])
 		if took[path] == 0 && seedsFor(t) == searchSeeds {
 			t.Errorf("no schedule led to %s", path)

@@ -61,7 +61,26 @@ var areas = []struct {
 		"replica/register", "replica/view", "replica/membership", "replica/protocol", "replica/profile", "replica/simulator/kernel",
 		"replica/simulator/faults",
 	}},
-	{"replica/simulator/check", []string{"replica/register", "replica/history", "replica/simulator/diagram", "replica/simulator/schedule"}},
+	{"replica/simulator/check", []string{
+		"api/peer", "replica/register", "replica/history", "replica/simulator/diagram", "replica/simulator/schedule",
+	}},
+	{"replica/simulator/network", []string{
+		"api/peer", "replica/simulator/kernel", "replica/simulator/diagram", "replica/simulator/faults", "replica/simulator/schedule",
+	}},
+	{"replica/simulator/clients", []string{
+		"replica/register", "replica/history", "replica/simulator/kernel", "replica/simulator/diagram", "replica/simulator/network",
+		"replica/simulator/schedule",
+	}},
+	{"replica/simulator/cluster", []string{
+		"api/peer", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol", "witness/core",
+		"replica/simulator/kernel", "replica/simulator/machine", "replica/simulator/diagram", "replica/simulator/faults",
+		"replica/simulator/schedule", "replica/simulator/check", "replica/simulator/network", "replica/simulator/clients",
+	}},
+	{"replica/simulator/members", []string{
+		"api/peer", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol", "replica/history",
+		"replica/simulator/kernel", "replica/simulator/diagram", "replica/simulator/faults", "replica/simulator/schedule",
+		"replica/simulator/cluster",
+	}},
 	{"replica/simulator", []string{
 		"api/peer", "api/witness", "api/v1alpha1", "replica/register", "replica/view", "replica/membership",
 		"replica/capability",

@@ -1,3 +1,4 @@
+// Package check holds what clients saw, and what members committed, against what a protocol promises.
 package check
 
 import (

@@ -1,3 +1,4 @@
+// Package faults says what can go wrong in a simulated run.
 package faults
 
 import (
@@ -159,6 +160,15 @@ func (f Fault) String() string {
 	return text
 }
 
+// Newcomers is how many members some faults may have join.
+func Newcomers(all []Fault) int {
+	count := 0
+	for _, f := range all {
+		count += f.Join
+	}
+	return count
+}
+
 // names lists the members on a side.
 func names(side uint64) string {
 	var all []string
@@ -169,3 +179,14 @@ func names(side uint64) string {
 	}
 	return strings.Join(all, "+")
 }
+
+// Injected is a fault in a run.
+type Injected struct {
+	Fault
+	Active bool // it is in force
+	Hit    bool // it hit work in flight
+	Waited int  // how often it was put off
+}
+
+// Touch notes that the fault changed what happens to a message or a process, while some operations were in progress.
+func (f *Injected) Touch(operations int) { f.Hit = f.Hit || operations > 0 }

@@ -1,3 +1,4 @@
+// Package machine is what a simulated process runs on: a disk that has what was synced and no more, its log, and a clock.
 package machine
 
 import (

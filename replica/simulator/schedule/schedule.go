@@ -1,3 +1,4 @@
+// Package schedule draws what happens in a simulated run from one seed: the environment, the operations of clients, and the faults.
 package schedule
 
 import (

@@ -1,21 +1,22 @@
-package simulator
+package members
 
 import (
 	"slices"
 
 	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/simulator/cluster"
 )
 
 // policy adds to a snapshot what the manager makes of a change: by the operator's policy in some schedules, at random
 // in the others.
-func (m *manager) policy(c *change, s *membership.Snapshot) {
+func (m *Manager) policy(c *change, s *membership.Snapshot) {
 	if m.operatorPolicy {
 		m.judge(c, s)
 		return
 	}
 	w := m.world
 	const waits = 40 // rounds, for those that are not done
-	s.Abandon = !w.Settled && c.patience > 0 && c.rounds > c.patience || w.Settled && w.Now > w.Calm+60*w.env.Retry
+	s.Abandon = !w.Settled && c.patience > 0 && c.rounds > c.patience || w.Settled && w.Now > w.Calm+60*w.Environment.Retry
 	if c.hasty || c.rounds > waits {
 		for _, member := range s.View.Members {
 			s.Absent = append(s.Absent, member.ID)
@@ -27,14 +28,14 @@ func (m *manager) policy(c *change, s *membership.Snapshot) {
 // newcomer that lost the disk it joined with, will not do its part; others that have lost their disks will not vote
 // again by themselves. Nobody else is given up. When its patience ends the administrator asks for the members before
 // the change again.
-func (m *manager) judge(c *change, s *membership.Snapshot) {
+func (m *Manager) judge(c *change, s *membership.Snapshot) {
 	s.Unwanted = c.patience > 0 && c.rounds > c.patience
 	for _, member := range s.View.Members {
 		disk, named := m.disks[member.ID]
 		switch other := named && disk != member.Disk; {
-		case m.world.nodes[member.ID-1].gone, member.Joining && other:
+		case m.world.Nodes[member.ID-1].Gone, member.Joining && other:
 			s.Hopeless = append(s.Hopeless, member.ID)
-			if m.world.nodes[member.ID-1].gone {
+			if m.world.Nodes[member.ID-1].Gone {
 				s.Members = slices.DeleteFunc(s.Members, func(r membership.MemberReport) bool {
 					return r.Member == member.ID // what it said is no answer any more
 				})
@@ -47,11 +48,11 @@ func (m *manager) judge(c *change, s *membership.Snapshot) {
 
 // mislead puts known mistakes back: who holds a joint view counts as done with its part in the change, or who holds
 // an earlier view, and so has nothing to do yet, does.
-func (m *manager) mislead(s *membership.Snapshot) {
+func (m *Manager) mislead(s *membership.Snapshot) {
 	if !s.View.Joint() || !m.wrong.Uncovered && !m.wrong.AnyView {
 		return
 	}
-	digest := m.views[m.record].digest
+	digest := m.Made[m.Record].Digest
 	for i := range s.Members {
 		said := &s.Members[i]
 		if m.wrong.Uncovered && said.Digest == digest || m.wrong.AnyView && said.Digest != digest {
@@ -68,11 +69,11 @@ func (m *manager) mislead(s *membership.Snapshot) {
 // recall puts a known mistake back: after a crash the manager takes the joint view for the record again, as from a
 // stale copy of it, though the view after the change is recorded; and the administrator asks for the members before the
 // change.
-func (m *manager) recall() {
-	c := m.change
-	if !m.wrong.StaleRecord || m.world.Settled || m.lost || c == nil || !c.concluded || c.abandoned {
+func (m *Manager) recall() {
+	c := m.Change
+	if !m.wrong.StaleRecord || m.world.Settled || m.Lost || c == nil || !c.concluded || c.abandoned {
 		return
 	}
-	m.record = slices.IndexFunc(m.views, func(v made) bool { return v.Epoch == c.joint })
+	m.Record = slices.IndexFunc(m.Made, func(v cluster.Made) bool { return v.Epoch == c.joint })
 	c.concluded, c.patience = false, 1
 }

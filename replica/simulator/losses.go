@@ -4,8 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/clients"
+	"github.com/georegister/georegister/replica/simulator/cluster"
+
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
@@ -19,7 +21,7 @@ func promised(ctx context.Context, s schedule.Schedule, start Start, answers int
 	whole := until(ctx, s, start, 0)
 	last := 0
 	for i := range answers {
-		answer := (whole.answered*(2*i+1) + answers) / (2 * answers)
+		answer := (whole.Clients.Answered*(2*i+1) + answers) / (2 * answers)
 		if answer == last {
 			continue // there are fewer
 		}
@@ -34,20 +36,20 @@ func promised(ctx context.Context, s schedule.Schedule, start Start, answers int
 }
 
 // until runs the schedule up to an answer, or to the end of its faults if that is 0.
-func until(ctx context.Context, s schedule.Schedule, start Start, answer int) *world {
+func until(ctx context.Context, s schedule.Schedule, start Start, answer int) *run {
 	w := scheduled(ctx, s, start, nil, false)
-	w.Run(s.Settle, func() bool { return answer > 0 && w.answered >= answer })
+	w.Run(s.Settle, func() bool { return answer > 0 && w.Clients.Answered >= answer })
 	return w
 }
 
 // losable are the sets of members, and of witnesses with a disk of their own, by the positions of their nodes, whose
 // disks may be lost beside those that have not come back: those to which no other may be added.
-func (w *world) losable() (sets [][]int) {
+func (w *run) losable() (sets [][]int) {
 	var lost []int
 	var add func(from int)
 	add = func(from int) {
 		largest := true
-		for i, nd := range w.nodes {
+		for i, nd := range w.Nodes {
 			if !w.losableNow(nd) {
 				continue
 			}
@@ -55,11 +57,11 @@ func (w *world) losable() (sets [][]int) {
 			if i < from {
 				continue
 			}
-			nd.lost = true
+			nd.Lost = true
 			lost = append(lost, i)
 			add(i + 1)
 			lost = lost[:len(lost)-1]
-			nd.lost = false
+			nd.Lost = false
 		}
 		if largest && len(lost) > 0 {
 			sets = append(sets, append([]int(nil), lost...))
@@ -70,43 +72,43 @@ func (w *world) losable() (sets [][]int) {
 }
 
 // losableNow reports whether the disk of a member, or of a witness that shares none, may be lost.
-func (w *world) losableNow(nd *node) bool {
+func (w *run) losableNow(nd *cluster.Node) bool {
 	switch {
-	case !nd.born || nd.lost || nd.gone:
+	case !nd.Born || nd.Lost || nd.Gone:
 		return false
-	case w.env.Partitioned == nil:
-		return nd.acts && nd.witness == nil && w.tolerates(nd)
-	case nd.witness != nil:
-		_, serves := w.manager.views[w.manager.record].Witness(nd.config.Self)
-		return serves && nd.witness.beside == 0 && w.expendable(nd)
+	case w.Environment.Partitioned == nil:
+		return nd.Acts && nd.Witness == nil && w.Manager.Tolerates(nd)
+	case nd.Witness != nil:
+		_, serves := w.Made[w.Record].Witness(nd.Config.Self)
+		return serves && nd.Witness.Beside == 0 && w.Manager.Expendable(nd)
 	}
-	return nd.acts && w.manager.views[w.manager.record].Index(nd.config.Self) >= 0 && w.expendable(nd)
+	return nd.Acts && w.Made[w.Record].Index(nd.Config.Self) >= 0 && w.Manager.Expendable(nd)
 }
 
 // mayLose reports whether all those disks may be lost at this moment. In a schedule that was made shorter it may be
 // otherwise than in the one that they were chosen for: who was to join is not there, or other disks are lost
 // already.
-func (w *world) mayLose(l *schedule.DiskLoss) bool {
-	var lost []*node
+func (w *run) mayLose(l *schedule.DiskLoss) bool {
+	var lost []*cluster.Node
 	defer func() {
 		for _, nd := range lost {
-			nd.lost = false
+			nd.Lost = false
 		}
 	}()
 	for _, i := range l.Members {
-		if i >= len(w.nodes) || !w.losableNow(w.nodes[i]) {
+		if i >= len(w.Nodes) || !w.losableNow(w.Nodes[i]) {
 			return false
 		}
-		w.nodes[i].lost = true
-		lost = append(lost, w.nodes[i])
+		w.Nodes[i].Lost = true
+		lost = append(lost, w.Nodes[i])
 	}
 	return true
 }
 
 // liveWithout runs the world up to the loss of members, and has everything read at every site once what is under way is
 // over.
-func (w *world) liveWithout(l *schedule.DiskLoss, settle time.Duration) (check.Class, string) {
-	w.Run(settle, func() bool { return w.answered >= l.Answer })
+func (w *run) liveWithout(l *schedule.DiskLoss, settle time.Duration) (check.Class, string) {
+	w.Run(settle, func() bool { return w.Clients.Answered >= l.Answer })
 	if w.Err != nil {
 		return check.Broken, w.Err.Error()
 	}
@@ -114,37 +116,29 @@ func (w *world) liveWithout(l *schedule.DiskLoss, settle time.Duration) (check.C
 		return "", ""
 	}
 	w.lose(l)
-	bound := 120 * w.env.Retry
-	if !w.finish(bound) {
+	if !w.finish() {
 		return w.stuck("after the loss ")
 	}
-	var reads []schedule.Planned
-	for _, key := range w.keys() {
-		reads = append(reads, schedule.Planned{At: w.Now, Operation: register.Operation{Kind: register.Read, Key: key}})
-	}
-	for site := range w.serving {
-		w.addClient(site, &list{reads}, 0)
-	}
-	if !w.finish(bound) {
+	if !w.readAll(w.keys(), 0) {
 		return w.stuck("at the end ")
 	}
 	return "", ""
 }
 
 // lose loses members for good. From now on no client begins anything, and there is no other fault.
-func (w *world) lose(l *schedule.DiskLoss) {
+func (w *run) lose(l *schedule.DiskLoss) {
 	for _, i := range l.Members {
-		w.nodes[i].giveUp()
-		w.trace.Note(i, "is lost for good")
+		w.Nodes[i].GiveUp()
+		w.Diagram.Note(i, "is lost for good")
 	}
-	for _, nd := range w.nodes {
-		if l.PowerCut && !nd.down {
-			nd.crash(0, 500)
+	for _, nd := range w.Nodes {
+		if l.PowerCut && !nd.Down {
+			nd.Crash(0, 500)
 		}
 	}
-	for _, c := range w.clients {
-		c.source = &list{}
+	for _, c := range w.Clients.All {
+		c.Source = &clients.Planned{}
 	}
-	w.faultless = true
-	w.settle()
+	w.Faultless = true
+	w.Settle()
 }

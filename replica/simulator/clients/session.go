@@ -1,4 +1,4 @@
-package simulator
+package clients
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 // 7.1). Clients do with it what the Go client does.
 type causal struct {
 	past    register.Past
-	asides  []schedule.Aside // that are left
+	Asides  []schedule.Aside // that are left
 	lives   int              // how many clients there were in this place, the first not counted
 	fencing bool             // the operation in progress is a fence
 	began   time.Duration
@@ -30,16 +30,16 @@ type telling struct {
 }
 
 // aside does what comes before the next operation, which is due at a time, if anything does.
-func (c *client) aside(before time.Duration, more bool) bool {
-	if len(c.asides) == 0 || more && c.asides[0].At >= before {
+func (c *Client) aside(before time.Duration, more bool) bool {
+	if len(c.Asides) == 0 || more && c.Asides[0].At >= before {
 		return false
 	}
-	w, a := c.world, c.asides[0]
+	w, a := c.Population, c.Asides[0]
 	if a.At > w.Now {
 		w.After(a.At-w.Now, c.issue)
 		return true
 	}
-	c.asides = c.asides[1:]
+	c.Asides = c.Asides[1:]
 	switch a.Kind {
 	case schedule.AsideMove:
 		w.Took("session.move")
@@ -69,18 +69,18 @@ func (c *client) aside(before time.Duration, more bool) bool {
 }
 
 // reborn has another client come in the place of this one.
-func (c *client) reborn() {
+func (c *Client) reborn() {
 	c.session, c.rmws = c.draw.Uint64()|1, 0
-	if !c.world.env.Regular {
+	if !c.env.Regular {
 		return
 	}
 	c.lives++
-	c.name = fmt.Sprintf("c%d.%d", c.index+1, c.lives)
+	c.Name = fmt.Sprintf("c%d.%d", c.index+1, c.lives)
 	c.past, c.about = register.Past{}, ""
 }
 
 // attach has an operation that is about to be sent come after the past.
-func (c *client) attach(op *register.Operation) {
+func (c *Client) attach(op *register.Operation) {
 	regular := op.Regular
 	c.past.Attach(op)
 	op.Regular = op.Regular && regular
@@ -88,71 +88,71 @@ func (c *client) attach(op *register.Operation) {
 }
 
 // tell sends a message to another client.
-func (c *client) tell(a schedule.Aside, past []byte) {
-	w := c.world
+func (c *Client) tell(a schedule.Aside, past []byte) {
+	w := c.Population
 	if w.env.SessionMistakes.TellBare {
 		past = nil
 	}
-	to := w.clients[a.Whom]
-	w.trace.Remark("%s tells %s, with a past of %d", c.name, to.name, len(past))
-	t := telling{from: c.name, sent: w.recorder.Stamp(), past: past, about: c.about}
+	to := w.All[a.Whom]
+	w.diagram.Remark("%s tells %s, with a past of %d", c.Name, to.Name, len(past))
+	t := telling{from: c.Name, sent: w.Recorder.Stamp(), past: past, about: c.about}
 	w.After(a.Delay, func() { to.told(t) })
 }
 
 // told handles a message of another client. Who is told of something looks at it.
-func (c *client) told(t telling) {
+func (c *Client) told(t telling) {
 	if c.stopped {
 		return
 	}
-	w := c.world
+	w := c.Population
 	past, err := register.DecodePast(t.past, register.DefaultLimits())
 	if err != nil && t.past != nil {
-		w.Fail("the past that %s told %s: %w", t.from, c.name, err)
+		w.Fail("the past that %s told %s: %w", t.from, c.Name, err)
 		return
 	}
 	c.past.Join(&past)
-	w.trace.Remark("%s is told by %s", c.name, t.from)
-	w.messages = append(w.messages, history.Message{From: t.from, Sent: t.sent, To: c.name, Received: w.recorder.Stamp()})
+	w.diagram.Remark("%s is told by %s", c.Name, t.from)
+	w.Messages = append(w.Messages, history.Message{From: t.from, Sent: t.sent, To: c.Name, Received: w.Recorder.Stamp()})
 	if t.about != "" {
 		op := register.Operation{Kind: register.Read, Key: t.about, Regular: true}
-		c.source = &delayed{op: op, at: w.Now, then: c.source}
+		c.Source = &delayed{op: op, at: w.Now, then: c.Source}
 		w.After(0, c.issue)
 	}
 }
 
 // fence writes the past back, in as many fences as that takes, before anything else.
-func (c *client) fence(then schedule.Aside) {
-	c.fencing, c.began, c.then = true, c.world.recorder.Stamp(), then
-	if c.world.env.SessionMistakes.FenceUnawaited && c.past.Len() > 0 {
+func (c *Client) fence(then schedule.Aside) {
+	c.fencing, c.began, c.then = true, c.Recorder.Stamp(), then
+	if c.env.SessionMistakes.FenceUnawaited && c.past.Len() > 0 {
 		c.fenced()
 		c.fencing, c.began = true, -1
 	}
 	c.goOnFencing()
 }
 
-func (c *client) goOnFencing() {
-	w := c.world
+func (c *Client) goOnFencing() {
+	w := c.Population
 	if c.past.Len() == 0 {
 		c.fenced()
 		w.After(0, c.issue)
 		return
 	}
-	c.operation = c.past.Fence()
-	c.working, c.since = true, w.Now
+	c.Operation = c.past.Fence()
+	c.Working, c.since = true, w.Now
 	w.Busy++
-	w.trace.Invoked(c.name, c.home, c.operation)
-	c.ask(w.serving[c.home].index)
+	w.diagram.Invoked(c.Name, c.home, c.Operation)
+	c.ask(w.store.Serving(c.home))
 }
 
 // fenced notes the end of a fence.
-func (c *client) fenced() {
-	w := c.world
+func (c *Client) fenced() {
+	w := c.Population
 	c.fencing = false
 	if c.began < 0 {
 		return
 	}
 	w.Took("session.fence")
-	w.fences = append(w.fences, history.Fence{Client: c.name, Invoked: c.began, Returned: w.recorder.Stamp()})
+	w.Fences = append(w.Fences, history.Fence{Client: c.Name, Invoked: c.began, Returned: w.Recorder.Stamp()})
 	if c.then.Kind == schedule.AsideFenceAndTell {
 		c.tell(c.then, nil)
 	}
@@ -160,8 +160,8 @@ func (c *client) fenced() {
 }
 
 // fenceAnswered handles the outcome of an attempt at a fence. A client may give one up: then it has not been.
-func (c *client) fenceAnswered(r register.Result) {
-	w := c.world
+func (c *Client) fenceAnswered(r register.Result) {
+	w := c.Population
 	switch {
 	case r.Status == register.OK:
 		w.Took("session.fence-of-something")
@@ -171,14 +171,14 @@ func (c *client) fenceAnswered(r register.Result) {
 		c.retry()
 		return
 	default:
-		w.Fail("a fence of %s is answered %s: %s", c.name, r.Status, r.Message)
+		w.Fail("a fence of %s is answered %s: %s", c.Name, r.Status, r.Message)
 		return
 	}
-	c.working = false
-	c.attempt++
+	c.Working = false
+	c.Attempt++
 	w.Busy--
-	w.trace.Returned(c.name, c.home, c.operation, r)
-	c.past.Learn(&c.operation, r)
+	w.diagram.Returned(c.Name, c.home, c.Operation, r)
+	c.past.Learn(&c.Operation, r)
 	if r.Status == register.OK {
 		c.goOnFencing()
 		return
@@ -188,12 +188,20 @@ func (c *client) fenceAnswered(r register.Result) {
 }
 
 // learned notes what a session's operation has told it.
-func (c *client) learned(r register.Result) {
+func (c *Client) learned(r register.Result) {
 	if r.Depends {
-		c.world.Took("session.depends")
+		c.Took("session.depends")
 	}
-	c.past.Learn(&c.operation, r)
-	if r.Status == register.Unknown && c.world.env.SessionMistakes.DropAtFailure {
+	c.past.Learn(&c.Operation, r)
+	if r.Status == register.Unknown && c.env.SessionMistakes.DropAtFailure {
 		c.past = register.Past{}
+	}
+}
+
+// SessionPaths are what happens in schedules with sessions.
+func SessionPaths() []string {
+	return []string{
+		"session.depends", "session.move", "session.die", "session.tell", "session.fence", "session.fence-of-something",
+		"session.barrier",
 	}
 }

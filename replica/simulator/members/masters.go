@@ -1,4 +1,4 @@
-package simulator
+package members
 
 import (
 	"slices"
@@ -8,50 +8,36 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/simulator/cluster"
 	"github.com/georegister/georegister/replica/view"
 )
-
-// partedReport is what a member or a witness answered, and when.
-type partedReport struct {
-	member  *membership.MemberReport
-	witness *membership.WitnessReport
-	at      time.Duration
-}
 
 // staleRounds is for how many rounds of the manager an answer counts.
 const staleRounds = 8
 
-// governPaths are what happens to partitions.
-func governPaths() []string {
-	return []string{
-		"curp.failover", "curp.failover.meanwhile", "curp.recovering-failover", "curp.recovered", "curp.backup-replaced", "curp.backup-added",
-		"curp.witness-lost", "curp.witness-replaced", "curp.slander", "curp.handover", "curp.cut-off", "curp.taken-over", "curp.start", "curp.end", "change.crash",
-	}
-}
-
-// govern is the rest of a round of a manager of partitions.
-func (m *manager) govern() {
+// roundOfPartitions is the rest of a round of a manager of partitions.
+func (m *Manager) roundOfPartitions() {
 	w := m.world
-	m.slandered = none
-	if v := &m.views[m.record]; !w.Settled && m.draw.Chance(w.env.Partitioned.Slander) {
-		p := &v.Partitions[m.draw.Below(len(v.Partitions))]
-		m.slandered = int(p.Master) - 1
-		if n := len(p.Witnesses); n > 0 && m.draw.Chance(500) {
-			m.slandered = int(p.Witnesses[m.draw.Below(n)]) - 1
+	w.Unheard = cluster.None
+	if v := &m.Made[m.Record]; !w.Settled && m.Draw.Chance(w.Environment.Partitioned.FalseAlarms) {
+		p := &v.Partitions[m.Draw.Below(len(v.Partitions))]
+		w.Unheard = int(p.Master) - 1
+		if n := len(p.Witnesses); n > 0 && m.Draw.Chance(500) {
+			w.Unheard = int(p.Witnesses[m.Draw.Below(n)]) - 1
 		}
 		w.Took("curp.slander")
 	}
-	for _, nd := range w.nodes {
+	for _, nd := range w.Nodes {
 		switch {
-		case !nd.born || nd.gone:
-		case nd.witness != nil:
-			m.callWith(nd, none)
+		case !nd.Born || nd.Gone:
+		case nd.Witness != nil:
+			m.callWith(nd, cluster.None)
 		default:
-			m.callWith(nd, m.record)
+			m.callWith(nd, m.Record)
 		}
 	}
 	s := m.snapshot()
-	if m.ruined && !m.rescued {
+	if m.LostQuorum && !m.Rescued {
 		m.rescue(s)
 		return
 	}
@@ -66,26 +52,26 @@ func (m *manager) govern() {
 	if m.replaceWitness() || m.succeed(&s) {
 		return
 	}
-	if d.Rebuild && m.losses > 0 && !w.env.Partitioned.Mistakes.TellsFirst {
+	if d.Rebuild && m.Losses > 0 && !w.Environment.Partitioned.Mistakes.TellsFirst {
 		w.Took("change.record-behind")
-		w.trace.Remark("the record is not what members hold")
-		m.loseRecord()
+		w.Diagram.Remark("the record is not what members hold")
+		m.LoseRecord()
 		return
 	}
-	if w.env.Partitioned.Mistakes.Alone {
+	if w.Environment.Partitioned.Mistakes.Alone {
 		d = membership.Decide(m.presume(s))
 	}
-	if w.env.Partitioned.Mistakes.Splits {
+	if w.Environment.Partitioned.Mistakes.Splits {
 		if next := m.splitAtOnce(&s); next.Epoch > 0 {
 			d = membership.Decision{Next: next}
 		}
 	}
 	if d.Kind == membership.Begun {
-		if m.propose(m.change, d.Next) {
+		if m.propose(m.Change, d.Next) {
 			return
 		}
 	} else if d.Changed() {
-		w.trace.Remark("%s", strings.Join(d.Lines(), "; "))
+		w.Diagram.Remark("%s", strings.Join(d.Lines(), "; "))
 		m.noteDecision(&s, d.Next)
 		return
 	}
@@ -93,41 +79,41 @@ func (m *manager) govern() {
 }
 
 // snapshot is what the manager decides from.
-func (m *manager) snapshot() membership.Snapshot {
+func (m *Manager) snapshot() membership.Snapshot {
 	w := m.world
-	s := membership.Snapshot{View: m.views[m.record].View}
+	s := membership.Snapshot{View: m.Made[m.Record].View}
 	s.Placement, s.Retiring = m.placement(s.View), m.retiring(s.View)
-	s.Placement.Domains = w.env.Partitioned.Domains(s.View, w.env.Network.Sites)
+	s.Placement.Domains = w.Environment.Partitioned.Domains(s.View, w.Environment.Network.Sites)
 	s.Placement.Homes, s.Placement.Partitions = slices.Clone(m.homes), m.partitions()
-	for i := range m.told {
-		r := &m.told[i]
-		nd := w.nodes[i]
+	for i := range m.answers {
+		r := &m.answers[i]
+		nd := w.Nodes[i]
 		switch {
-		case nd.witness != nil && nd.born:
+		case nd.Witness != nil && nd.Born:
 			// That a disk is gone is known at once, as by a volume that is: what else is said may be old.
-			report := membership.WitnessReport{Witness: nd.config.Self, Disk: nd.disk()}
-			if r.witness != nil && r.witness.Disk == report.Disk {
-				report.Lives = r.witness.Lives
+			report := membership.WitnessReport{Witness: nd.Config.Self, Disk: nd.Disk()}
+			if r.Witness != nil && r.Witness.Disk == report.Disk {
+				report.Lives = r.Witness.Lives
 				s.Witnesses = append(s.Witnesses, report)
 			} else if entry, known := s.View.Witness(report.Witness); known && entry.Disk != report.Disk {
 				s.Witnesses = append(s.Witnesses, report)
 			}
-		case r.member != nil && w.Now-r.at <= staleRounds*m.pace.For+m.pace.Size:
-			s.Members = append(s.Members, *r.member)
+		case r.Member != nil && w.Now-r.At <= staleRounds*m.pace.For+m.pace.Size:
+			s.Members = append(s.Members, *r.Member)
 		}
 	}
 	return s
 }
 
 // noteDecision records a view, and counts what it does.
-func (m *manager) noteDecision(s *membership.Snapshot, next view.View) {
+func (m *Manager) noteDecision(s *membership.Snapshot, next view.View) {
 	w := m.world
-	wrong := &w.env.Partitioned.Mistakes
+	wrong := &w.Environment.Partitioned.Mistakes
 	next.Partitions = slices.Clone(next.Partitions)
 	if len(next.Partitions) > len(s.View.Partitions) {
 		m.noteSplit()
 	}
-	if m.losses > 0 && next.Digest() == torn(s.View).Digest() {
+	if m.Losses > 0 && next.Digest() == torn(s.View).Digest() {
 		w.Took("curp.torn")
 	}
 	for i := range s.View.Partitions {
@@ -155,7 +141,7 @@ func (m *manager) noteDecision(s *membership.Snapshot, next view.View) {
 			after.Formers = nil
 		}
 	}
-	if wrong.TellsFirst && !w.Settled && m.draw.Chance(500) {
+	if wrong.TellsFirst && !w.Settled && m.Draw.Chance(500) {
 		m.tellFirst(next)
 		return
 	}
@@ -170,18 +156,18 @@ func torn(v view.View) view.View {
 }
 
 // tellFirst is a mistake: a view is told, and forgotten, so that the record is behind what members hold.
-func (m *manager) tellFirst(next view.View) {
-	position := m.add(next)
+func (m *Manager) tellFirst(next view.View) {
+	position := m.Add(next)
 	for _, member := range next.Members {
-		m.callWith(m.world.nodes[member.ID-1], position)
+		m.callWith(m.world.Nodes[member.ID-1], position)
 	}
 	m.crash()
 }
 
 // noteMaster counts why a partition gets another master, and sees to it that there is a reason.
-func (m *manager) noteMaster(s *membership.Snapshot, i int, before, after *view.Partition) {
+func (m *Manager) noteMaster(s *membership.Snapshot, i int, before, after *view.Partition) {
 	w := m.world
-	wrong := &w.env.Partitioned.Mistakes
+	wrong := &w.Environment.Partitioned.Mistakes
 	entry := s.View.Members[s.View.Index(before.Master)]
 	lost := slices.ContainsFunc(s.Members, func(r membership.MemberReport) bool {
 		return r.Member == before.Master && (i < len(r.Partitions) && r.Partitions[i].Lost || r.Disk != entry.Disk)
@@ -214,7 +200,7 @@ func (m *manager) noteMaster(s *membership.Snapshot, i int, before, after *view.
 }
 
 // noteTaken counts why a partition is taken from a master that a quorum hears, and sees to it that there is a reason.
-func (m *manager) noteTaken(s *membership.Snapshot, i int, before, after *view.Partition) {
+func (m *Manager) noteTaken(s *membership.Snapshot, i int, before, after *view.Partition) {
 	w := m.world
 	heir := slices.Contains(before.Backups, after.Master)
 	switch {
@@ -257,8 +243,8 @@ func cutOff(s *membership.Snapshot, before *view.Partition, successor view.Membe
 }
 
 // presume is a mistake: a snapshot in which nobody hears who did not answer the manager for a round or two.
-func (m *manager) presume(s membership.Snapshot) membership.Snapshot {
-	silent := func(id view.MemberID) bool { return m.world.Now-m.told[id-1].at > 2*m.pace.For }
+func (m *Manager) presume(s membership.Snapshot) membership.Snapshot {
+	silent := func(id view.MemberID) bool { return m.world.Now-m.answers[id-1].At > 2*m.pace.For }
 	s.Members = slices.Clone(s.Members)
 	for i := range s.Members {
 		s.Members[i].Hears = slices.DeleteFunc(slices.Clone(s.Members[i].Hears), silent)
@@ -267,31 +253,31 @@ func (m *manager) presume(s membership.Snapshot) membership.Snapshot {
 }
 
 // replaceWitness has another one come for a witness whose disk is lost, and reports whether it did.
-func (m *manager) replaceWitness() bool {
+func (m *Manager) replaceWitness() bool {
 	w := m.world
-	v := &m.views[m.record]
+	v := &m.Made[m.Record]
 	for _, entry := range v.Witnesses {
-		nd := w.nodes[entry.ID-1]
+		nd := w.Nodes[entry.ID-1]
 		replaced := succeeded(v.View, entry) || slices.Contains(m.retiring(v.View), entry.ID) // that has no site any more
-		if nd.disk() == entry.Disk || nd.gone || replaced || !v.held || v.Joint() || m.change != nil || entry.Beside != 0 && w.nodes[entry.Beside-1].lost {
+		if nd.Disk() == entry.Disk || nd.Gone || replaced || !v.Held || v.Joint() || m.Change != nil || entry.Beside != 0 && w.Nodes[entry.Beside-1].Lost {
 			continue
 		}
-		return m.enlist(nd.site, entry.Beside, entry.ID)
+		return m.enlist(nd.Site, entry.Beside, entry.ID)
 	}
 	return m.restoreWitness()
 }
 
 // enlist has a witness come to a site, beside a member or alone, in the place of one that it follows or of nobody, and
 // reports whether there was one to come.
-func (m *manager) enlist(site int, beside, follows view.MemberID) bool {
+func (m *Manager) enlist(site int, beside, follows view.MemberID) bool {
 	w := m.world
 	spare := m.recruit()
 	if spare == nil {
 		return false
 	}
-	w.employ(spare, site, beside)
-	spare.witness.follows = follows
-	next, err := membership.ChangeWitnesses(m.views[m.record].View, []view.Witness{spare.witness.entry()}, nil)
+	w.Employ(spare, site, beside)
+	spare.Witness.Follows = follows
+	next, err := membership.ChangeWitnesses(m.Made[m.Record].View, []view.Witness{spare.Witness.Entry()}, nil)
 	if err != nil {
 		w.Fail("%w", err)
 		return true
@@ -302,30 +288,30 @@ func (m *manager) enlist(site int, beside, follows view.MemberID) bool {
 
 // restoreWitness has a witness come to a member or, if they are dedicated, a site that has lost its own with a quorum,
 // and reports whether it did.
-func (m *manager) restoreWitness() bool {
+func (m *Manager) restoreWitness() bool {
 	w := m.world
-	v := &m.views[m.record]
-	if !m.rescued || !v.held || v.Joint() || m.change != nil {
+	v := &m.Made[m.Record]
+	if !m.Rescued || !v.Held || v.Joint() || m.Change != nil {
 		return false
 	}
 	for _, member := range v.Members {
 		beside := member.ID
-		if w.env.Partitioned.Placement.Dedicated {
+		if w.Environment.Partitioned.Placement.Dedicated {
 			beside = 0
 		}
 		if slices.ContainsFunc(v.Witnesses, func(x view.Witness) bool { return x.Beside == beside && x.Site == member.Site }) {
 			continue
 		}
-		return m.enlist(w.nodes[member.ID-1].site, beside, 0)
+		return m.enlist(w.Nodes[member.ID-1].Site, beside, 0)
 	}
 	return false
 }
 
 // direct has witnesses begin and end lives. Orders are lost, late or doubled as calls are.
-func (m *manager) direct(s membership.Snapshot) {
+func (m *Manager) direct(s membership.Snapshot) {
 	w := m.world
 	start, end := membership.Lives(s)
-	if w.env.Partitioned.Mistakes.EndsEarly {
+	if w.Environment.Partitioned.Mistakes.EndsEarly {
 		for _, r := range s.Witnesses {
 			for _, life := range r.Lives {
 				if life.Term < s.View.Partitions[life.Partition].Term {
@@ -345,13 +331,13 @@ func (m *manager) direct(s membership.Snapshot) {
 	}
 }
 
-func (m *manager) order(life membership.Life, q *witnessv1.Message) {
+func (m *Manager) order(life membership.Life, q *witnessv1.Message) {
 	q.Partition, q.Term = uint32(life.Partition), life.Term
-	nd := m.world.nodes[life.Witness-1]
+	nd := m.world.Nodes[life.Witness-1]
 	send := func(after time.Duration) {
 		m.world.After(after, func() {
-			if !nd.down {
-				nd.input(input{message: &peerv1.Message{Kind: peerv1.Kind_WITNESS, Witness: q}})
+			if !nd.Down {
+				nd.Input(cluster.Input{Message: &peerv1.Message{Kind: peerv1.Kind_WITNESS, Witness: q}})
 			}
 		})
 	}
@@ -359,11 +345,11 @@ func (m *manager) order(life membership.Life, q *witnessv1.Message) {
 		send(0)
 		return
 	}
-	if m.draw.Chance(m.pace.Rate) {
+	if m.Draw.Chance(m.pace.Rate) {
 		return
 	}
-	send(m.draw.Between(0, m.pace.Size))
-	if m.draw.Chance(100) { // long on its way
-		send(m.draw.Between(0, 20*m.world.env.Retry))
+	send(m.Draw.Between(0, m.pace.Size))
+	if m.Draw.Chance(100) { // long on its way
+		send(m.Draw.Between(0, 20*m.world.Environment.Retry))
 	}
 }

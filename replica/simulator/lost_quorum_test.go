@@ -5,11 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/kernel"
+	"github.com/georegister/georegister/replica/simulator/members"
+
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/simulator/faults"
-	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -42,7 +44,7 @@ func TestCURPSurvivesRuin(t *testing.T) {
 	}
 	t.Logf("%d quorums were lost, %d given up; partitions: %d whole, %d shortened, %d behind, %d empty", took["curp.ruin"], took["curp.rescued"],
 		took["curp.rescued.whole"], took["curp.rescued.shortened"], took["curp.rescued.behind"], took["curp.rescued.empty"])
-	for _, path := range ruinPaths() {
+	for _, path := range members.LostQuorumPaths() {
 		if took[path] == 0 && seedsFor(t) == searchSeeds {
 			t.Errorf("no schedule led to %s", path)
 		}
@@ -53,8 +55,8 @@ func TestCURPSurvivesRuin(t *testing.T) {
 // later has to fit.
 func TestWhatIsSeenAfterALostQuorumIsJudged(t *testing.T) {
 	t.Parallel()
-	m := &manager{ruined: true, rescued: true, rescuedAt: 10, spoilt: map[int]bool{0: true}}
-	m.whole.Partitions = make([]view.Partition, 1)
+	m := &members.Manager{LostQuorum: true, Rescued: true, RescuedAt: 10, Incomplete: map[int]bool{0: true}}
+	m.Whole.Partitions = make([]view.Partition, 1)
 	at := time.Duration(0)
 	write := func(value string) history.Operation {
 		at += 2
@@ -76,11 +78,11 @@ func TestWhatIsSeenAfterALostQuorumIsJudged(t *testing.T) {
 		{[]history.Operation{read("0")}, history.Violation},
 		{[]history.Operation{write("3"), write("4"), read("3")}, history.Violation},
 	} {
-		if got := history.Check(t.Context(), m.since(slices.Concat(before, tt.later)), history.Options{Timeout: time.Minute}).Outcome; got != tt.want {
+		if got := history.Check(t.Context(), m.SinceTheRescue(slices.Concat(before, tt.later)), history.Options{Timeout: time.Minute}).Outcome; got != tt.want {
 			t.Errorf("%v: %v, want %v", tt.later, got, tt.want)
 		}
 	}
-	if ops := slices.Concat(before, []history.Operation{read("0")}); len(m.unspoilt(ops)) > 0 {
+	if ops := slices.Concat(before, []history.Operation{read("0")}); len(m.OfWholePartitions(ops)) > 0 {
 		t.Error("a partition that something was lost of is judged like the others")
 	}
 }

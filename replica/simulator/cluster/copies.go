@@ -1,0 +1,101 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/simulator/machine"
+)
+
+// What member.Member keeps of disks: its own record, how many batches its disk has had, and what it heard of others'.
+// CURP keeps the latter two, under keys of its own.
+const (
+	memberKey     = "m"
+	countKey      = "mc"
+	positionsKey  = "mk"
+	curpCount     = "C"
+	curpPositions = "K"
+)
+
+func Batches(records map[string][]byte) uint64 {
+	raw := records[countKey]
+	if raw == nil {
+		raw = records[curpCount]
+	}
+	n, _ := binary.Uvarint(raw)
+	return n
+}
+
+// NotedOf is what the node has noted durably of how far another one's disk is; nil: nothing.
+func (nd *Node) NotedOf(other *Node, shard int) *peerv1.Position {
+	if shard >= len(nd.Shards) {
+		return nil
+	}
+	own, key := peerv1.MemberRecord{Incarnation: 1}, curpPositions
+	if nd.World.Environment.Partitioned == nil {
+		key = positionsKey
+		if own.UnmarshalVT(other.Shards[shard].Disk.Records[memberKey]) != nil {
+			return nil
+		}
+	}
+	var record peerv1.PositionRecord
+	if record.UnmarshalVT(nd.Shards[shard].Disk.Records[key]) != nil {
+		return nil
+	}
+	for _, p := range record.Positions {
+		if p.Member == uint32(other.Config.Self) && p.Incarnation == own.Incarnation {
+			return p
+		}
+	}
+	return nil
+}
+
+// forgot is what a world does with a member that has found out that its disk is an older copy: the disk is wiped.
+func (nd *Node) forgot(why *protocol.Forgotten) {
+	w := nd.World
+	if !nd.Lost {
+		w.Fail("member %d takes its disk for an older copy, and it is whole: %w", nd.Index+1, why)
+		return
+	}
+	if nd.Older {
+		w.Took("old-copy.found")
+	}
+	w.Diagram.Note(nd.Index, "finds out that its disk is an older copy")
+	nd.stop(0, 0)
+	nd.Wipe()
+	nd.After(w.Environment.Retry/4, nd.Restart)
+}
+
+// noteActed notes the boot of a process that believes its disk: one that only asks whether it may has promised nothing.
+func (nd *Node) noteActed() {
+	if nd.Acted != nd.Boots && slices.ContainsFunc(nd.Running(), func(s *shard) bool { return s.vouched(true) }) {
+		nd.Acted = nd.Boots
+	}
+}
+
+// vouched reports that nobody has to be asked whether a shard's disk is whole: an earlier protocol of this process has
+// asked.
+func (s *shard) vouched(continued bool) bool {
+	return continued && s.Protocol != nil && !s.Protocol.Doubted()
+}
+
+// vouched reports that of all shards of a node that has been in a view, also of those that it gets with the next one.
+func (nd *Node) vouched(continued bool) bool {
+	running := nd.Running()
+	return len(running) > 0 && !slices.ContainsFunc(running, func(s *shard) bool { return s.Protocol != nil && !s.vouched(continued) }) &&
+		slices.ContainsFunc(running, func(s *shard) bool { return s.Protocol != nil && s.vouched(continued) })
+}
+
+// Wipe replaces the disk of a stopped node by an empty one.
+func (nd *Node) Wipe() {
+	for _, s := range nd.Shards {
+		*s = shard{Disk: machine.NewDisk()}
+	}
+	nd.Boots = 0
+	nd.Disks++
+	nd.Lost, nd.Rotten, nd.Older, nd.Acted, nd.Used = true, false, false, 0, 0
+	nd.World.Diagram.Happened("%d loses its disk", nd.Index+1)
+	nd.forget()
+}

@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/simulator/kernel"
+	"github.com/georegister/georegister/replica/simulator/network"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// send gives messages to the network.
+func (w *Cluster) send(from *Node, shard int, envelopes []protocol.Envelope) {
+	for i := range envelopes {
+		e := &envelopes[i]
+		to := int(e.To) - 1
+		if _, known := from.Config.View.Witness(e.To); to == from.Index || from.Config.View.Index(e.To) < 0 && !known {
+			w.Fail("member %d sends a %s to member %d", from.Index+1, e.Message.GetKind(), e.To)
+			return
+		}
+		e.Message.Shard = uint32(shard)
+		if w.Environment.Sealed {
+			if err := w.commits.Note(e.Message); err != nil {
+				w.Fail("%w", err)
+			}
+		}
+		w.transmit(from, to, e.Message)
+	}
+}
+
+// transmit sends a message from one node to another: of a process that crashes, some may not have left the machine.
+func (w *Cluster) transmit(from *Node, to int, m *peerv1.Message) {
+	life, held := from.life, from.Held
+	w.Network.Carry(network.Message{
+		From: from.Index, To: to,
+		Left:   func(draw kernel.Stream) bool { return from.life == life || !draw.Chance(from.cut) },
+		Arrive: func(m *peerv1.Message) { w.arrive(from, w.Nodes[to], m, held) },
+	}, m)
+}
+
+// arrive is the arrival of a message that was sent in a view, by its position.
+func (w *Cluster) arrive(from, nd *Node, m *peerv1.Message, held int) {
+	if nd.Down {
+		w.Diagram.Dropped(from.Index, nd.Index, m, "down")
+		return
+	}
+	if held != nd.Held && nd.Witness == nil && from.Witness == nil {
+		w.Took("change.other-epoch")
+		if w.Environment.Partitioned != nil {
+			w.teach(held, nd, from) // what comes from another view has to be refused by the member that gets it
+		} else if !w.Environment.Mistakes.AnyEpoch {
+			w.teach(held, nd, from)
+			w.Diagram.Dropped(from.Index, nd.Index, m, "another view")
+			return
+		}
+	}
+	nd.Input(Input{from: view.MemberID(from.Index + 1), Message: m})
+}
+
+// teach lets whichever of two nodes is behind learn the newer view, as the hellos of their streams do: the sender of a
+// message that came from an older view, or the one who got it from a newer one and calls back.
+func (w *Cluster) teach(sent int, to, from *Node) {
+	if !to.Acts || from.Held == None {
+		return
+	}
+	position, pupil, teacher := to.Held, from, to
+	if w.Made[sent].Epoch > w.Made[to.Held].Epoch {
+		position, pupil, teacher = sent, to, from
+	}
+	if wait, ok := w.Network.Call(teacher.Index, pupil.Index); ok {
+		w.After(wait, func() {
+			if pupil.Learn(position) {
+				w.Took("change.learned")
+			}
+		})
+	}
+}

@@ -1,0 +1,338 @@
+package cluster
+
+import (
+	"slices"
+	"time"
+
+	"github.com/georegister/georegister/replica/simulator/clients"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/kernel"
+	"github.com/georegister/georegister/replica/simulator/network"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/machine"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Node is one member's process and machine.
+type Node struct {
+	World  *Cluster
+	Index  int
+	Site   int // its position in the network
+	Config protocol.Config
+	Draw   kernel.Stream
+	Shards []*shard
+
+	// The machine, which survives the process.
+	Boots uint32
+	Log   machine.Log
+	Clock machine.Clock
+
+	// The process. Events of an earlier process carry a lower life and are void.
+	life    uint32
+	cut     int // how many of 1000 messages of earlier processes are lost
+	Down    bool
+	Inbox   []Input
+	armed   bool // a turn is scheduled
+	Paused  bool
+	Since   time.Duration    // when it was paused last
+	Slow    *faults.Injected // nil: it is as fast as ever
+	Rotten  bool             // its disk is damaged, which the next process will find
+	Older   bool             // its disk was put back from an older copy that lacks batches, and was not wiped since
+	Acted   uint32           // the last boot in which a process came to believe its disk
+	Used    uint32           // that one of the disk before it was put back; 0: it was not
+	trusted bool             // it has voted on a disk that was put back
+	Lost    bool             // its disk was lost, and it does not vote again yet; or it is gone
+
+	Disks int  // how many it has had
+	Held  int  // the view on its disk, by its position in those that the manager made; none
+	Acts  bool // it is in that view: it has protocols
+	Born  bool // its process was started
+	Gone  bool // and never starts again
+
+	Witness *witness        // nil: it is a member
+	heard   []time.Duration // by node, when it last heard it; of worlds with masters
+
+	handle uint64
+	Asked  map[uint64]asked // by handle; never ranged over
+
+	barriers []*barrier // as they began
+}
+
+// shard is a part of the keys with a protocol of its own.
+type shard struct {
+	Disk     *machine.Disk
+	journal  *protocol.Journal
+	Protocol protocol.Protocol // nil: the node is in no view
+}
+
+// Input is what waits for a node's next turn: a message, or a client's attempt.
+type Input struct {
+	from    view.MemberID
+	Message *peerv1.Message
+	client  *clients.Client
+	attempt uint32
+	behind  *barrier // whose operation goes on; nil: it has not waited for one
+}
+
+func newNode(w *Cluster, index, site int) *Node {
+	nd := &Node{World: w, Index: index, Site: site, Draw: w.Draws(kernel.ForNode, uint64(index)), Down: true, Disks: 1, Held: None}
+	nd.Config = protocol.Config{
+		Self:      view.MemberID(index + 1),
+		Functions: w.functions,
+		Limits:    register.DefaultLimits(),
+		Retry:     w.Environment.Retry,
+		Suspect:   w.Environment.Suspect,
+		Seed:      w.Seed*31 + uint64(index),
+		Count:     w.Count,
+	}
+	for range w.Environment.Shards {
+		nd.Shards = append(nd.Shards, &shard{Disk: machine.NewDisk()})
+	}
+	return nd
+}
+
+// Boot starts the process on the node's disk.
+func (nd *Node) Boot() {
+	w := nd.World
+	nd.Down, nd.Paused, nd.armed, nd.Slow = false, false, false, nil
+	nd.Inbox = nil
+	nd.Asked, nd.barriers = map[uint64]asked{}, nil
+	if nd.Rotten {
+		w.Took("rot")
+		nd.Wipe()
+	}
+	shown, ppm := w.Now, 0
+	if w.Environment.Skewed {
+		shown, ppm = nd.Draw.Between(0, time.Hour), nd.Draw.Below(401)-200
+	}
+	nd.Clock.Set(w.Now, shown, ppm)
+	if nd.Witness != nil {
+		nd.life++
+		w.Diagram.Note(nd.Index, "starts, boot %d", nd.Boots)
+		nd.Witness.start()
+		return
+	}
+	nd.begin(false)
+}
+
+// begin starts the protocols of the view that the node holds, if it is in one; continued, others of this process had
+// the journals before.
+func (nd *Node) begin(continued bool) {
+	w := nd.World
+	nd.life++
+	nd.Boots++
+	if w.Environment.Shuffled {
+		nd.shuffle()
+	}
+	nd.Config.Boot = nd.Boots
+	nd.Config.Nonce = uint64(nd.Index)<<32 | uint64(uint32(nd.life)*0x9e3779b1) // in no order
+	nd.Config.Bootstrap, nd.Config.Undoubted = nd.founded(), !w.Environment.Doubtful
+	w.Diagram.Note(nd.Index, "starts, boot %d", nd.Boots)
+	if !nd.Acts {
+		for _, s := range nd.Shards {
+			s.Protocol = nil
+		}
+		return
+	}
+	vouched, promised := nd.vouched(continued), nd.promised(continued)
+	if w.Environment.Partitioned != nil {
+		nd.divide()
+	}
+	for i, s := range nd.Running() {
+		s.journal = protocol.NewJournal(s.Disk)
+		nd.Config.Continued = s.vouched(continued) || w.Environment.Partitioned != nil && vouched
+		var p protocol.Protocol
+		var err error
+		if w.Environment.Partitioned != nil {
+			p, err = nd.startPart(i, s.journal, promised)
+		} else {
+			p, err = w.starts(nd.Config, s.journal)
+		}
+		if err != nil {
+			w.Fail("member %d does not start: %w", nd.Index+1, err)
+			return
+		}
+		s.Protocol = p
+		p.Tick(nd.Clock.Read(w.Now))
+		nd.flush(i)
+	}
+	nd.After(nd.Draw.Between(0, w.Environment.Retry/4), nd.ticked)
+}
+
+// shuffle changes whom the next process takes for near. The last one keeps what it was told.
+func (nd *Node) shuffle() {
+	near := slices.Clone(nd.Config.Nearest)
+	for i := len(near) - 1; i > 0; i-- {
+		j := nd.Draw.Below(i + 1)
+		near[i], near[j] = near[j], near[i]
+	}
+	nd.Config.Nearest = near
+}
+
+// Crash stops the process; what was not durable is lost. Of the batches that an fsync was writing, the first
+// intact ones reached the disk. Of the messages on their way, cut in 1000 had not left the machine.
+func (nd *Node) Crash(intact, cut int) {
+	nd.World.Diagram.Happened("%d crashes", nd.Index+1)
+	nd.stop(intact, cut)
+}
+
+func (nd *Node) stop(intact, cut int) {
+	w := nd.World
+	nd.Down, nd.Paused = true, false
+	nd.cut = cut
+	nd.life++
+	if nd.Witness != nil {
+		nd.Witness.crash(intact)
+	}
+	for _, e := range nd.Log.Crash(intact) {
+		nd.Shards[e.Shard].Disk.Apply(e.Batch)
+	}
+	for _, c := range w.Clients.All {
+		c.Reset(nd.Index)
+	}
+}
+
+// After has something happen at the node later, unless its process has ended by then.
+func (nd *Node) After(wait time.Duration, do func()) {
+	life := nd.life
+	nd.World.After(wait, func() {
+		if nd.life == life {
+			do()
+		}
+	})
+}
+
+func (nd *Node) Restart() {
+	if nd.Down && nd.Born && !nd.Gone {
+		nd.Boot()
+	}
+}
+
+func (nd *Node) Resume() {
+	if nd.Paused {
+		nd.Paused = false
+		nd.World.Diagram.Note(nd.Index, "goes on")
+		if nd.World.Environment.ClockStops {
+			nd.Clock.Set(nd.World.Now, time.Duration(nd.Clock.Read(nd.Since)), nd.Clock.Ppm)
+		}
+		if len(nd.Inbox) > 0 {
+			nd.work()
+		}
+	}
+}
+
+// Input adds to the inbox, and sees to it that a turn comes.
+func (nd *Node) Input(in Input) {
+	nd.Inbox = append(nd.Inbox, in)
+	if nd.Paused || nd.armed {
+		return
+	}
+	wait := time.Duration(0)
+	if nd.Slow != nil {
+		wait = nd.Draw.Between(0, nd.Slow.Size)
+		nd.Slow.Touch(nd.World.Busy)
+	} else if nd.World.Environment.Gather > 0 && !(in.Message != nil && network.AboutDisks(in.Message)) && nd.Draw.Chance(250) {
+		wait = nd.Draw.Between(0, nd.World.Environment.Gather)
+	}
+	if wait == 0 {
+		nd.work()
+		return
+	}
+	nd.armed = true
+	nd.After(wait, nd.turn)
+}
+
+func (nd *Node) turn() {
+	nd.armed = false
+	if !nd.Paused {
+		nd.work()
+	}
+}
+
+// work is one turn: everything that has arrived, then what it asks for.
+func (nd *Node) work() {
+	now := nd.Clock.Read(nd.World.Now)
+	for i := range nd.Inbox {
+		in := &nd.Inbox[i]
+		if in.Message != nil {
+			nd.World.Diagram.Delivered(int(in.from)-1, nd.Index, in.Message)
+			if nd.Witness != nil {
+				nd.Witness.receive(in)
+				continue
+			}
+			if shards := nd.Running(); nd.Acts && int(in.Message.Shard) < len(shards) {
+				if nd.World.Environment.Partitioned != nil {
+					shards[in.Message.Shard].Protocol.Tick(now) // leases are judged by it
+				}
+				shards[in.Message.Shard].Protocol.Receive(in.from, in.Message)
+			}
+			continue
+		}
+		nd.submit(in, now)
+	}
+	clear(nd.Inbox)
+	nd.Inbox = nd.Inbox[:0]
+	nd.flushAll()
+}
+
+// ticked is the timer. A paused process finds it due when it goes on.
+func (nd *Node) ticked() {
+	w := nd.World
+	nd.After(w.Environment.Retry/4, nd.ticked)
+	if nd.Paused || !nd.Acts {
+		return
+	}
+	now := nd.Clock.Read(w.Now)
+	for i, s := range nd.Running() {
+		if nd.Down {
+			return // it has lost its disk
+		}
+		s.Protocol.Tick(now)
+		nd.flush(i)
+	}
+}
+
+// noteVoting notes that a member votes again.
+func (nd *Node) noteVoting() {
+	nd.noteActed()
+	if nd.Lost && !nd.Gone && nd.Voter() {
+		nd.trusted = nd.trusted || nd.Older || nd.Boots <= nd.Used
+		nd.Lost = false
+		nd.World.Diagram.Note(nd.Index, "votes again")
+	}
+}
+
+// Voter reports whether the node votes, and will after a crash.
+func (nd *Node) Voter() bool {
+	if nd.Down || !nd.Acts || nd.World.Environment.Partitioned != nil && !nd.founded() {
+		return false
+	}
+	for _, s := range nd.Running() {
+		if v, ok := s.Protocol.(protocol.Joiner); ok && !(v.Voter() && s.journal.Clean()) {
+			return false
+		}
+		if s.Protocol != nil && s.Protocol.Doubted() {
+			return false
+		}
+	}
+	return true
+}
+
+// pending is how many operations and instances the node's protocols hold.
+func (nd *Node) pending() int {
+	total := 0
+	for _, s := range nd.Running() {
+		if s.Protocol != nil && !nd.Down && nd.Acts {
+			total += s.Protocol.Pending()
+		}
+	}
+	return total
+}
+
+// ShardOf places a key.
+func ShardOf(key string, shards int) int {
+	return view.Shard(register.Hash([]byte(key)), shards, shards)
+}

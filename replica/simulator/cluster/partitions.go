@@ -1,0 +1,213 @@
+package cluster
+
+import (
+	"errors"
+	"time"
+
+	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/machine"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// addWitnesses makes the witnesses of a world, one at each site, and the nodes that may come later, and gives the first
+// view its partitions.
+func (w *Cluster) addWitnesses(v view.View) view.View {
+	p := w.Environment.Partitioned
+	n := len(w.Environment.Network.Sites)
+	var founded []view.Witness
+	for i := range n {
+		nd := newNode(w, len(w.Nodes), i)
+		nd.Shards = nil
+		nd.Witness = &witness{node: nd}
+		if !p.Placement.Dedicated {
+			nd.Witness.Beside = view.MemberID(i + 1)
+		}
+		w.Nodes = append(w.Nodes, nd)
+		nd.Born = true
+		founded = append(founded, nd.Witness.Entry())
+	}
+	for i := range p.Spares {
+		w.Nodes = append(w.Nodes, newNode(w, len(w.Nodes), i%n))
+	}
+	if p.Placement.Faults == 0 && p.Placement.Alone > 0 {
+		w.Took("curp.alone-by-choice")
+	}
+	placement := p.Placement
+	placement.Domains = p.Domains(view.View{Members: v.Members, Witnesses: founded}, w.Environment.Network.Sites)
+	v, err := membership.Place(v, founded, placement)
+	if err != nil {
+		w.Fail("%w", err)
+	}
+	return v
+}
+
+// promised is until when what the protocols of this process promised may hold, by partition of the view that they are
+// of.
+func (nd *Node) promised(continued bool) (all []protocol.Instant) {
+	for _, s := range nd.Shards {
+		p, ok := s.Protocol.(protocol.Partitioned)
+		if !ok || !continued {
+			break
+		}
+		all = append(all, p.Promised())
+	}
+	return all
+}
+
+// startPart starts a member's part in a partition; promised is of the view before.
+func (nd *Node) startPart(
+	partition int, journal *protocol.Journal, promised []protocol.Instant,
+) (protocol.Protocol, error) {
+	config := nd.Config
+	config.Shard, config.Sync = partition, nd.World.Environment.Partitioned.Sync
+	if partition < len(promised) {
+		config.Promised = promised[partition]
+	}
+	return nd.World.Environment.Partitioned.Protocol.Start(config, journal)
+}
+
+// parts is what the node says of its part in each partition.
+func (nd *Node) parts() (all []membership.Part) {
+	for _, s := range nd.Running() {
+		p, ok := s.Protocol.(protocol.Partitioned)
+		if !ok {
+			return nil
+		}
+		st := p.PartitionStatus()
+		all = append(all, membership.Part{
+			Term: st.Term, Lost: st.Lost, Recovered: st.Recovered == st.Term && st.Serving, Restarted: st.Restarted,
+			CaughtUp: st.CaughtUp, Copying: st.Copying, WholeTerm: st.WholeTerm, NotedTerm: st.NotedTerm, Length: st.Last,
+		})
+	}
+	return all
+}
+
+// hears lists the members and witnesses that the node had something from lately: who was up, and reached it. Faults of
+// the network have some of that be wrong.
+func (nd *Node) hears() (heard []view.MemberID) {
+	w := nd.World
+	if nd.heard == nil {
+		nd.heard = make([]time.Duration, len(w.Nodes))
+	}
+	for _, other := range w.Nodes {
+		switch {
+		case other == nd || !other.Born:
+			continue
+		case other.Down || other.Paused || w.Network.Cut(nd.Index, other.Index):
+		case !w.Settled && (w.Draw.Chance(30) || other.Index == w.Unheard):
+			continue
+		default:
+			nd.heard[other.Index] = w.Now
+		}
+		if at := nd.heard[other.Index]; at > 0 && w.Now-at <= w.Environment.Partitioned.Suspect {
+			heard = append(heard, other.Config.Self)
+		}
+	}
+	return heard
+}
+
+// inspect holds a member against the bounds of its state.
+func (nd *Node) inspect(s *shard) {
+	p, ok := s.Protocol.(protocol.Partitioned)
+	if !ok {
+		return
+	}
+	w := nd.World
+	if st := p.PartitionStatus(); st.Unsynced > w.Environment.Partitioned.Sync.After+unsyncedSlack*len(w.Clients.All) {
+		w.Fail("%s has %d operations of partition %d that are not synced, and begins to sync after %d",
+			nd.Name(), st.Unsynced, st.Partition, w.Environment.Partitioned.Sync.After)
+	}
+}
+
+// unsyncedSlack is how many operations of a client may come to a master that can't sync: tries of several coordinators,
+// and operations that it gave up.
+const unsyncedSlack = 8
+
+// Report is what the node answers to a manager of partitions.
+func (nd *Node) Report() Answer {
+	w := nd.World
+	switch {
+	case w.Environment.Partitioned == nil:
+		return Answer{}
+	case nd.Witness != nil:
+		r := nd.Witness.report()
+		return Answer{Witness: &r, At: w.Now}
+	}
+	r := Answer{At: w.Now, Member: &membership.MemberReport{
+		Member: nd.Config.Self, Disk: nd.Disk(), Hears: nd.hears(), Partitions: nd.parts(),
+	}}
+	if nd.Held != None {
+		r.Member.Digest, r.Member.Epoch = w.Made[nd.Held].Digest, w.Made[nd.Held].Epoch
+	}
+	return r
+}
+
+// Answer is what a member or a witness answered, and when.
+type Answer struct {
+	Member  *membership.MemberReport
+	Witness *membership.WitnessReport
+	At      time.Duration
+}
+
+var errStopped = errors.New("the machine stops")
+
+// place is the shard of a key at the node.
+func (nd *Node) place(key string) int {
+	if nd.World.Environment.Partitioned != nil {
+		return nd.Config.View.Shard(register.Hash([]byte(key)))
+	}
+	return ShardOf(key, len(nd.Shards))
+}
+
+// Running are the shards that the node's view has: one that few held may have had more.
+func (nd *Node) Running() []*shard {
+	if nd.World.Environment.Partitioned != nil && nd.Witness == nil {
+		return nd.Shards[:min(len(nd.Shards), len(nd.Config.View.Partitions))]
+	}
+	return nd.Shards
+}
+
+// divide readies the node's disks for what was split. The machine may stop while it is at that.
+func (nd *Node) divide() {
+	w := nd.World
+	for len(nd.Shards) < len(nd.Config.View.Partitions) {
+		nd.Shards = append(nd.Shards, &shard{Disk: machine.NewDisk()})
+	}
+	for _, s := range nd.Shards {
+		s.Protocol = nil
+	}
+	left := -1 // how many more batches reach the disk; as many as there are
+	if !w.Settled && len(nd.Config.View.Divided()) > 0 && nd.Draw.Chance(100) {
+		left = nd.Draw.Below(6)
+	}
+	for range 2 { // interrupted, it is done anew by the next process
+		given, err := w.Environment.Partitioned.Protocol.Divide(nd.Config.View, protocol.Disks{
+			Journal: func(i int) *protocol.Journal { return protocol.NewJournal(nd.Shards[i].Disk) },
+			Persist: func(i int, j *protocol.Journal) error {
+				b := j.Take()
+				if left == 0 {
+					return errStopped
+				}
+				left--
+				nd.Shards[i].Disk.Apply(b)
+				j.Persisted(b.Sequence)
+				return nil
+			},
+			Hash: register.Hash,
+		})
+		if given > 0 {
+			w.Took("curp.split.registers")
+			w.Diagram.Note(nd.Index, "gives %d registers to new partitions", given)
+		}
+		if err == nil {
+			return
+		}
+		if left != 0 {
+			w.Fail("member %d can't split its partitions: %w", nd.Index+1, err)
+			return
+		}
+		left = -1
+	}
+}

@@ -1,0 +1,41 @@
+package cluster
+
+import (
+	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Archive is all views that were ever made: nodes and calls name them by position.
+type Archive struct {
+	Made   []Made
+	Record int // the one that is recorded; it survives a crash of the manager
+	Former int // the last one that had taken hold when the record was written
+}
+
+// Made is a view that was made.
+type Made struct {
+	view.View
+	Digest string
+	Held   bool // it took hold: a quorum of it held it at some time
+	Losses int  // of the record, before it was made
+}
+
+// noteHeld sees whether a view took hold, now that one more node holds it.
+func (w *Cluster) noteHeld(position int) {
+	if position == None || w.Made[position].Held {
+		return
+	}
+	v := &w.Made[position]
+	v.Held = v.Quorum(func(id view.MemberID) bool { // a disk that went back may have held another one
+		nd := w.Nodes[id-1]
+		return nd.Held == position && !nd.Lost
+	})
+	for i := range w.Made {
+		if w.Environment.Partitioned != nil && w.Environment.Partitioned.Mistakes.TellsFirst {
+			return
+		}
+		if other := &w.Made[i]; v.Held && i != position && other.Held && other.Epoch == v.Epoch && w.Environment.Mistakes == (schedule.ManagerMistakes{}) {
+			w.Fail("two views of epoch %d took hold", v.Epoch)
+		}
+	}
+}

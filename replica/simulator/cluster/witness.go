@@ -1,0 +1,227 @@
+package cluster
+
+import (
+	"slices"
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	witnessv1 "github.com/georegister/georegister/api/witness/v1"
+	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/witness/core"
+)
+
+// witness is a node that is one, and its disk.
+type witness struct {
+	node    *Node
+	Beside  view.MemberID // or 0
+	Core    *core.Witness
+	Log     [][]byte // what is durable
+	waiting []answers
+	syncing int           // how many of waiting, from the first, the fsync in flight covers
+	held    int           // the most requests that a life held
+	Away    time.Duration // until when, if a fault took it away for long
+	Follows view.MemberID // the one in whose place it came since that was away or lost, or 0
+	begun   int           // how many of its disks it has started on
+	Stale   bool          // its disk was put back from an older copy
+	Lacks   []uint32      // the partitions of which that has forgotten promises
+}
+
+// answers are records of a witness's log, and what leaves once they are durable.
+type answers struct {
+	records [][]byte
+	after   []core.Envelope
+}
+
+// Entry is the witness as a view names it.
+func (x *witness) Entry() view.Witness {
+	site := x.node.World.Environment.Network.Sites[x.node.Site]
+	return view.Witness{ID: x.node.Config.Self, Site: site, Address: site, Disk: x.node.Disk(), Beside: x.Beside}
+}
+
+// start runs the witness on what its disk has.
+func (x *witness) start() {
+	w := x.node.World
+	start := uint64(0)
+	if w.Environment.Doubtful && x.begun > x.node.Disks {
+		start = uint64(x.node.Index)<<32 | uint64(x.node.life)
+	}
+	x.begun = x.node.Disks + 1
+	made, err := x.Restored(x.Log, start)
+	if err != nil {
+		w.Fail("%s does not start: %w", x.node.Name(), err)
+		return
+	}
+	x.Core = made
+	x.returns()
+	if x.node.Draw.Chance(300) { // its log is written anew
+		x.Log = nil
+		for record := range made.Snapshot() {
+			x.Log = append(x.Log, slices.Clone(record))
+		}
+	}
+}
+
+// Restored is the witness that a log makes.
+func (x *witness) Restored(log [][]byte, start uint64) (*core.Witness, error) {
+	made, err := core.New(core.Config{Slots: x.node.World.Environment.Partitioned.Slots, Disk: x.node.Disk(), Start: start})
+	for i := 0; err == nil && i < len(log); i++ {
+		err = made.Restore(log[i])
+	}
+	return made, err
+}
+
+func (x *witness) receive(in *Input) {
+	if in.Message.Witness != nil {
+		x.Core.Receive(uint32(in.from), in.Message.Witness)
+	}
+}
+
+// flush does what the witness asks for. Records that nothing waits for are written with the next.
+func (x *witness) flush() {
+	e := x.Core.Ready()
+	if e.Forgotten != nil {
+		x.forgot(e.Forgotten)
+		return
+	}
+	x.send(e.Send)
+	if len(e.Persist)+len(e.After) > 0 {
+		x.waiting = append(x.waiting, answers{e.Persist, e.After})
+	}
+	x.sync()
+	x.checkDoubt()
+	for _, life := range x.Core.Lives() {
+		if x.held = max(x.held, life.Held); life.Held > life.Slots {
+			x.node.World.Fail("%s holds %d requests in %d slots", x.node.Name(), life.Held, life.Slots)
+		}
+	}
+}
+
+// checkDoubt sees to it that a witness is not believed on an older copy of its disk: all members have noted what that
+// lacks.
+func (x *witness) checkDoubt() {
+	w := x.node.World
+	if x.Stale && !w.Environment.Partitioned.Believing && slices.ContainsFunc(x.Lacks, func(i uint32) bool { return !x.Core.Doubts(i) }) {
+		w.Fail("%s is believed, and its disk is an older copy", x.node.Name())
+	}
+}
+
+func (x *witness) sync() {
+	if x.syncing > 0 || !slices.ContainsFunc(x.waiting, func(a answers) bool { return len(a.after) > 0 }) {
+		return
+	}
+	x.syncing = len(x.waiting)
+	w := x.node.World
+	d := w.Environment.Disks[x.node.Site]
+	x.node.After(x.node.Draw.Between(d.Low, d.High), x.node.synced)
+}
+
+func (x *witness) synced() {
+	done := x.waiting[:x.syncing]
+	x.waiting, x.syncing = slices.Clone(x.waiting[x.syncing:]), 0
+	x.node.World.Diagram.Note(x.node.Index, "durable: %d batches", len(done))
+	for _, a := range done {
+		x.Log = append(x.Log, a.records...)
+	}
+	x.sync()
+	for _, a := range done {
+		x.send(a.after)
+	}
+}
+
+// crash tears the log: of what an fsync was writing, the first intact ones are on disk.
+func (x *witness) crash(intact int) {
+	for _, a := range x.waiting[:min(intact, x.syncing)] {
+		x.Log = append(x.Log, a.records...)
+	}
+	x.waiting, x.syncing = nil, 0
+}
+
+// Lose replaces the disk by an empty one. The witness goes on, as one that knows nothing, under its ID.
+func (x *witness) Lose() {
+	x.Log, x.Stale, x.Lacks = nil, false, nil
+	x.node.Disks++
+	x.node.World.Diagram.Happened("%d loses its disk", x.node.Index+1)
+}
+
+func (x *witness) send(envelopes []core.Envelope) {
+	w := x.node.World
+	for _, e := range envelopes {
+		if n := len(e.Message.Requests); e.Message.Kind == witnessv1.Kind_RECOVERY_DATA_REPLY && n > 1 { // they commute
+			from := x.node.Draw.Below(n)
+			e.Message.Requests = append(slices.Clone(e.Message.Requests[from:]), e.Message.Requests[:from]...)
+			if x.node.Draw.Chance(500) {
+				slices.Reverse(e.Message.Requests)
+			}
+		}
+		if e.To != core.Manager {
+			w.transmit(x.node, int(e.To)-1, &peerv1.Message{Kind: peerv1.Kind_WITNESS, Shard: e.Message.Partition, Witness: e.Message})
+		}
+	}
+}
+
+// Serves reports whether the witness takes requests for a term of a partition.
+func (x *witness) Serves(partition int, term uint64) bool {
+	return slices.ContainsFunc(x.Core.Lives(), func(l core.Life) bool {
+		return int(l.Partition) == partition && l.Term == term && !l.Frozen
+	})
+}
+
+// report is what the witness says of itself.
+func (x *witness) report() membership.WitnessReport {
+	r := membership.WitnessReport{Witness: x.node.Config.Self, Disk: x.node.Disk()}
+	for _, l := range x.Core.Lives() {
+		r.Lives = append(r.Lives, membership.Life{Witness: r.Witness, Partition: int(l.Partition), Term: l.Term})
+	}
+	return r
+}
+
+// Seconded reports whether a witness serves partitions, and each of them has another one, to recover from while the
+// master is away.
+func (x *witness) Seconded() bool {
+	w := x.node.World
+	v := &w.Made[w.Record]
+	serves := false
+	for _, p := range v.Partitions {
+		if !slices.Contains(p.Witnesses, x.node.Config.Self) {
+			continue
+		}
+		serves = true
+		if !slices.ContainsFunc(p.Witnesses, func(id view.MemberID) bool { return id != x.node.Config.Self && w.Nodes[id-1].Witness.Intact(v) }) {
+			return false
+		}
+	}
+	return serves
+}
+
+// Intact reports whether the witness has the disk that a view names.
+func (x *witness) Intact(v *Made) bool {
+	entry, known := v.Witness(x.node.Config.Self)
+	return known && entry.Disk == x.node.Disk() && !x.Stale
+}
+
+// returns notes that a witness starts whose place another one took while it was away.
+func (x *witness) returns() {
+	w := x.node.World
+	if x.Away == 0 {
+		return
+	}
+	x.Away = 0
+	if _, known := w.Made[w.Record].Witness(x.node.Config.Self); !known {
+		w.Took("curp.returned")
+	}
+}
+
+// forgot is what a world does with a witness that has found out that its disk is an older copy: the disk is replaced.
+func (x *witness) forgot(why *core.Forgotten) {
+	w := x.node.World
+	if !x.Stale {
+		w.Fail("%s takes its disk for an older copy, and it is whole: %w", x.node.Name(), why)
+		return
+	}
+	w.Took("old-copy.witness-found")
+	w.Diagram.Note(x.node.Index, "finds out that its disk is an older copy")
+	x.node.Crash(0, 0)
+	x.Lose()
+	x.node.After(w.Environment.Retry/4, x.node.Restart)
+}

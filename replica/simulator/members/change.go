@@ -1,0 +1,265 @@
+package members
+
+import (
+	"slices"
+
+	"github.com/georegister/georegister/replica/simulator/cluster"
+	"github.com/georegister/georegister/replica/simulator/faults"
+
+	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// change is a change of members in progress.
+type change struct {
+	kind      string
+	newcomers []*cluster.Node
+	witnesses []*cluster.Node // of the newcomers
+	leaving   []view.MemberID
+	hasty     bool // it is finished as soon as that is safe, without those that are not done with their part
+	patience  int  // in rounds; then it is abandoned. 0: it is not
+
+	rounds    int    // since the joint view was recorded
+	joint     uint64 // its epoch, once it was
+	abandoned bool
+	concluded bool // the view after it is recorded
+}
+
+// step goes on with the change in progress, or begins the next, as the package membership decides.
+func (m *Manager) step() {
+	w, v, c := m.world, &m.Made[m.Record], m.Change
+	if v.Joint() {
+		if c == nil { // it was taken for over before the view after it was committed
+			w.Fail("the view of epoch %d is joint, and there is no change of members", v.Epoch)
+			return
+		}
+		c.rounds++
+	}
+	s := m.snapshotOfChange(c)
+	switch d := membership.Decide(s); {
+	case d.Err != nil:
+		w.Fail("%w", d.Err)
+	case d.Changed():
+		m.Take(c, d)
+	case v.Joint() || d.Wait == membership.ForView:
+	case c != nil && c.concluded:
+		m.end(c)
+	case c == nil && len(m.wanted) > 0 && !w.Settled:
+		f := m.wanted[0]
+		m.wanted = m.wanted[1:]
+		m.begin(f, v.View)
+	}
+}
+
+// snapshotOfChange is what the manager decides from, in a world without masters.
+func (m *Manager) snapshotOfChange(c *change) membership.Snapshot {
+	v := &m.Made[m.Record]
+	s := membership.Snapshot{View: v.View, Fragments: m.fragments()}
+	for _, member := range v.Members {
+		if said, known := m.said[member.ID]; known {
+			s.Members = append(s.Members, said)
+		}
+	}
+	switch {
+	case v.Joint():
+		m.policy(c, &s)
+	case c != nil && !c.concluded:
+		s.Join, s.Leave = m.founders(c), c.leaving
+	}
+	m.mislead(&s)
+	return s
+}
+
+// Take records what was decided on a change.
+func (m *Manager) Take(c *change, d membership.Decision) {
+	w := m.world
+	switch d.Kind {
+	case membership.Begun:
+		m.propose(c, d.Next)
+		return
+	case membership.Finished:
+		if len(d.Rest) > 0 {
+			w.Took("change.hurried")
+		}
+		if m.wrong.Forgets && !w.Settled {
+			position := m.Add(d.Next)
+			for _, member := range d.Next.Members {
+				m.callWith(w.Nodes[member.ID-1], position)
+			}
+			m.Take(c, membership.Decide(membership.Snapshot{View: m.Made[m.Record].View, Abandon: true}))
+			return
+		}
+	case membership.Abandoned:
+		c.abandoned = true
+	}
+	c.concluded = true
+	m.write(d.Next)
+}
+
+// begin starts the newcomers of a change, and perhaps gives up those who leave.
+func (m *Manager) begin(f *faults.Injected, v view.View) {
+	w := m.world
+	join, leave := f.Join, f.Leave
+	for v.Size()+join-leave < 1 {
+		leave -= 2
+	}
+	for v.Size()+join-leave > max(largest, v.Size()) {
+		join -= 2
+	}
+	if more := leave - v.Size(); more > 0 {
+		join, leave = join-more, leave-more
+	}
+	if join < 0 || leave < 0 || join+leave == 0 {
+		return
+	}
+	if w.Environment.Partitioned == nil {
+		m.pace = f.Fault
+	}
+	f.Hit = w.Busy > 0
+	c := &change{kind: kindOf(v.Size(), join, leave), hasty: m.Draw.Chance(400)}
+	if m.Draw.Chance(150) {
+		c.patience = 1 + m.Draw.Below(12)
+	}
+	leaving := m.leavers(f, v)[:leave]
+	w.Diagram.Remark("a change begins: %d join, %d leave", join, leave)
+	for _, nd := range leaving {
+		c.leaving = append(c.leaving, nd.Config.Self)
+		switch {
+		case nd.Gone:
+		case f.Alive || !m.Tolerates(nd) || w.Environment.Partitioned != nil && (v.Size()+join-leave < 3 || !m.Expendable(nd)): // a lone member's loss is for good
+			w.Took("change.alive")
+		default:
+			w.Took("change.dead")
+			nd.GiveUp()
+		}
+	}
+	if m.wrong.SameID && leave > 0 && leaving[0].Gone {
+		m.reuse(v, leaving[0])
+		return
+	}
+	for i := range join {
+		nd := m.recruit()
+		if i < len(leaving) {
+			w.Place(nd, leaving[i].Site)
+		} else {
+			w.Place(nd, m.Draw.Below(len(w.FirstAsked)))
+		}
+		c.newcomers = append(c.newcomers, nd)
+		nd.Born = true
+		nd.Boot()
+	}
+	m.Change = c
+	if w.Environment.Partitioned != nil {
+		m.accompany(c)
+	}
+}
+
+// leavers orders the members by who leaves first: those that are gone, or have lost the disk that the view names, then
+// those at the fault's site.
+func (m *Manager) leavers(f *faults.Injected, v view.View) []*cluster.Node {
+	var order []*cluster.Node
+	for _, member := range v.Members {
+		at := m.Draw.Below(len(order) + 1)
+		order = slices.Insert(order, at, m.world.Nodes[member.ID-1])
+	}
+	rank := func(nd *cluster.Node) int {
+		switch {
+		case nd.Gone, nd.Disk() != v.Members[v.Index(nd.Config.Self)].Disk && m.world.Environment.Partitioned != nil:
+			return 0
+		case nd.Site == f.Node:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(order, func(a, b *cluster.Node) int { return rank(a) - rank(b) })
+	return order
+}
+
+// reuse is a mistake: an empty disk takes the place of a member under its ID, as if it were one of the first.
+func (m *Manager) reuse(v view.View, nd *cluster.Node) {
+	nd.Wipe()
+	nd.Gone, nd.Lost = false, false
+	v.Members = slices.Clone(v.Members)
+	v.Members[v.Index(nd.Config.Self)].Disk = nd.Disk()
+	v.Epoch++
+	m.write(v)
+	nd.Enter(m.Record)
+	nd.Boot()
+}
+
+// founders are the newcomers of a change, with the disks that they have named.
+func (m *Manager) founders(c *change) (all []membership.Founder) {
+	for _, nd := range c.newcomers {
+		site := m.world.Environment.Network.Sites[nd.Site]
+		all = append(all, membership.Founder{ID: nd.Config.Self, Site: site, Address: site, Disk: m.disks[nd.Config.Self]})
+	}
+	return all
+}
+
+// propose records the joint view, if enough members would be left on either side, and reports whether it did.
+func (m *Manager) propose(c *change, joint view.View) bool {
+	for _, nd := range c.newcomers {
+		nd.Lost = joint.Members[joint.Index(nd.Config.Self)].Disk != nd.Disk()
+	}
+	if !m.bearable(joint, nil) {
+		if m.world.Environment.Partitioned != nil && len(c.newcomers) == 0 {
+			m.Change = nil // who is lost is replaced first, and too few would be left without the others
+		}
+		return false
+	}
+	c.joint = joint.Epoch
+	for _, nd := range c.newcomers {
+		if m.Draw.Chance(300) {
+			m.world.FirstAsked[nd.Site] = nd
+		}
+	}
+	m.write(joint)
+	return true
+}
+
+// fragments says how the members store large values, as whoever decides on changes has to know.
+func (m *Manager) fragments() view.Fragments {
+	if m.wrong.WholeValues {
+		return view.Fragments{}
+	}
+	return view.Fragments{Data: m.world.Environment.Data, Faults: m.world.Environment.Losses}
+}
+
+// end notes that the view after a change took hold.
+func (m *Manager) end(c *change) {
+	w := m.world
+	path := "change." + c.kind
+	if c.abandoned {
+		path = "change.abandoned"
+	}
+	w.Took(path)
+	if !w.Settled {
+		w.Took(path + ".meanwhile")
+	}
+	m.Change = nil
+	for site, nd := range w.FirstAsked {
+		// The other clients still ask who has left.
+		if at := w.At(site); !nd.Acts && at != nil && at.Witness == nil && m.Draw.Chance(800) {
+			w.FirstAsked[site] = at
+		}
+	}
+}
+
+// resume is where a change stands once the record was rebuilt. If none of those that were asked had heard of its joint
+// view, that is proposed again.
+func (c *change) resume(record view.View) {
+	// It never took hold: the change begins again.
+	if record.Epoch < c.joint || record.Epoch == c.joint && !record.Joint() {
+		c.joint = 0
+	}
+	c.concluded = c.joint > 0 && !record.Joint()
+	c.abandoned = c.concluded && !c.made(record)
+}
+
+// made reports whether a view has the members after the change.
+func (c *change) made(v view.View) bool {
+	if len(c.newcomers) > 0 {
+		return v.Index(c.newcomers[0].Config.Self) >= 0
+	}
+	return v.Index(c.leaving[0]) < 0
+}

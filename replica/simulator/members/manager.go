@@ -1,0 +1,215 @@
+// Package members decides on the members of a simulated cluster by the package membership, as the operator does: it
+// observes nodes by calls that are lost and late, decides, records a view and makes it known, and may crash at any point.
+package members
+
+import (
+	"slices"
+	"time"
+
+	"github.com/georegister/georegister/replica/simulator/cluster"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/kernel"
+
+	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Manager changes the members, one change at a time, as the operator of a cluster does: it starts newcomers, records
+// the joint view once they have named their disks, tells it to the members again and again, hears how far they are, and
+// records the view after the change, or the one before it again. It may crash at any point, and goes on from its
+// record; if that is lost it is rebuilt from what members say.
+type Manager struct {
+	*cluster.Archive
+	world *cluster.Cluster
+	Draw  kernel.Stream
+	wrong schedule.ManagerMistakes
+
+	// What survives a crash of it, with the record.
+	Change         *change // in progress, or nil
+	wanted         []*faults.Injected
+	operatorPolicy bool // changes are judged as the operator does (judge)
+	spare          int  // the first node that was never started
+	Losses         int  // how often the record was lost
+
+	// What does not.
+	said    map[view.MemberID]membership.MemberReport // of members in a change; never ranged over
+	disks   map[view.MemberID]string                  // of newcomers, as they named them; never ranged over
+	away    time.Duration                             // until when it is down
+	Lost    bool                                      // there is no record
+	reports map[view.MemberID]report                  // since it was lost; never ranged over
+	known   uint64                                    // the epoch that had taken hold then
+	quiet   time.Duration                             // from when on no call of before the loss is on its way any more
+
+	begun bool         // its rounds
+	pace  faults.Fault // how often and how badly it calls
+
+	// Of a world with masters.
+	answers    []cluster.Answer // the latest answers, by node; lost with a crash
+	Forget     *faults.Injected // the record is lost with the next view
+	waits      []string         // what it can't decide yet
+	cut        uint64           // a bit per node that it does not reach until cutUntil
+	cutUntil   time.Duration
+	homes      []string // of masters, as an administrator wants them: they survive everything
+	LostQuorum bool     // a quorum was lost for good
+	Rescued    bool     // and given up since
+	RescuedAt  time.Duration
+	splits     int          // that were asked for: they survive everything
+	Incomplete map[int]bool // partitions that something was lost of; never ranged over
+	Whole      view.View    // that was given up with them
+}
+
+// report is what a node answers to the manager.
+type report struct {
+	held   int
+	said   membership.MemberReport
+	disk   string
+	voter  bool
+	at     time.Duration
+	answer cluster.Answer
+}
+
+func New(w *cluster.Cluster, first view.View, nodes int) *Manager {
+	m := &Manager{Archive: &w.Archive, world: w, Draw: w.Draw, wrong: w.Environment.Mistakes, spare: nodes}
+	policy := w.Draws(kernel.ForManager, 1)
+	m.operatorPolicy = policy.Chance(500) || w.Environment.OperatorPolicy
+	m.ForgetAnswers()
+	m.Add(first)
+	if w.Environment.Partitioned != nil {
+		m.spare = 2 * nodes
+		m.begun, m.pace = true, w.Environment.Partitioned.Calls
+		m.homes = slices.Clone(w.Environment.Partitioned.Placement.Homes)
+		w.After(0, m.round)
+	}
+	return m
+}
+
+func (m *Manager) ForgetAnswers() {
+	m.answers = make([]cluster.Answer, len(m.world.Nodes))
+	m.said, m.disks = map[view.MemberID]membership.MemberReport{}, map[view.MemberID]string{}
+}
+
+// Want has members changed once it is this change's turn.
+func (m *Manager) Want(f *faults.Injected) {
+	m.wanted = append(m.wanted, f)
+	if !m.begun {
+		m.begun, m.pace = true, f.Fault
+		m.world.After(0, m.round)
+	}
+}
+
+// crash takes the manager away for some rounds, with all that it did not record, and sometimes with the record.
+func (m *Manager) crash() {
+	w := m.world
+	if w.Settled && w.Environment.Partitioned != nil {
+		return
+	}
+	w.Took("change.crash")
+	w.Diagram.Remark("the manager crashes")
+	m.ForgetAnswers()
+	m.recall()
+	m.away = w.Now + m.Draw.Between(0, 6*m.pace.For)
+	if len(m.Made) > 1 && m.Losses == 0 && w.Environment.Partitioned == nil && m.Draw.Chance(150) {
+		w.Took("change.record-lost")
+		w.Diagram.Remark("its record is lost")
+		m.Losses++
+		m.quiet = w.Now + m.pace.Size
+		m.LoseRecord()
+	}
+}
+
+// round is one turn of the manager.
+func (m *Manager) round() {
+	w := m.world
+	w.After(max(m.pace.For, time.Millisecond), m.round)
+	if w.Now < m.away && (!w.Settled || m.Lost) {
+		return
+	}
+	if !w.Settled && m.Draw.Chance(50) {
+		m.crash()
+		return
+	}
+	if m.Lost {
+		m.rebuild()
+		return
+	}
+	if w.Environment.Partitioned != nil {
+		m.roundOfPartitions()
+		return
+	}
+	m.callAll()
+	m.step()
+}
+
+// callAll tells the record to its members, also to those that hold it: one that lost its disk may have lost the view
+// with it. Those who left it are told now and then.
+func (m *Manager) callAll() {
+	record := &m.Made[m.Record]
+	for _, nd := range m.world.Nodes {
+		switch {
+		case !nd.Born || nd.Gone:
+		case record.Index(nd.Config.Self) >= 0, m.world.Settled, m.Draw.Chance(200):
+			m.callWith(nd, m.Record)
+		case m.Change != nil && nd.Held == cluster.None:
+			m.callWith(nd, cluster.None)
+		}
+	}
+}
+
+// callWith calls a node with a view, or with a question if there is none.
+func (m *Manager) callWith(nd *cluster.Node, position int) {
+	m.call(nd, func() { m.tell(nd, position) })
+}
+
+// call sends a call to a node, or its answer back: lost, late or twice, as the fault has it.
+func (m *Manager) call(nd *cluster.Node, arrive func()) {
+	if m.world.Settled {
+		m.world.After(0, arrive)
+		return
+	}
+	if m.Draw.Chance(m.pace.Rate) || m.pace.Side&(1<<nd.Index) != 0 || m.cut&(1<<nd.Index) != 0 && m.world.Now < m.cutUntil {
+		return
+	}
+	m.world.After(m.Draw.Between(0, m.pace.Size), arrive)
+	if m.Draw.Chance(m.pace.Rate / 4) {
+		m.world.After(m.Draw.Between(0, m.pace.Size), arrive)
+	}
+}
+
+// tell is the arrival of a view at a node, or of a question if there is none; a newer view may have come before.
+func (m *Manager) tell(nd *cluster.Node, position int) {
+	if nd.Down || nd.Paused {
+		return
+	}
+	if position != cluster.None {
+		nd.Learn(position)
+	}
+	if !nd.Down {
+		r := report{held: nd.Held, said: nd.InChange(), disk: nd.Disk(), voter: nd.Voter(), at: m.world.Now, answer: nd.Report()}
+		m.call(nd, func() { m.hear(nd, r) })
+	}
+}
+
+// hear is the arrival of a node's answer.
+func (m *Manager) hear(nd *cluster.Node, r report) {
+	if m.world.Now < m.away && !m.world.Settled {
+		return
+	}
+	if m.world.Environment.Partitioned != nil {
+		if told := &m.answers[nd.Index]; r.at >= told.At {
+			*told = r.answer
+		}
+		if nd.Witness != nil {
+			return
+		}
+	}
+	m.said[nd.Config.Self], m.disks[nd.Config.Self] = r.said, r.disk
+	if !m.Lost && m.Losses > 0 && r.held != cluster.None && m.Made[r.held].Epoch > m.Made[m.Record].Epoch {
+		m.world.Took("change.record-behind") // of a view that did not take hold, and that nobody else had heard of
+		m.world.Diagram.Remark("the record is behind")
+		m.LoseRecord()
+	}
+	if m.Lost && r.at >= m.quiet { // it may have been given a later view since, by a call of before the loss
+		m.reports[nd.Config.Self] = r
+	}
+}

@@ -1,0 +1,142 @@
+package members
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/georegister/georegister/replica/simulator/cluster"
+	"github.com/georegister/georegister/replica/simulator/faults"
+
+	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// placement is how partitions are to be kept with the members of a view.
+func (m *Manager) placement(v view.View) membership.Placement {
+	placement := m.world.Environment.Partitioned.Placement
+	placement.Faults = min(placement.Faults, membership.Faults(v, m.Change != nil && m.Change.abandoned))
+	return placement
+}
+
+// recruit is a node that was never started, or nil.
+func (m *Manager) recruit() *cluster.Node {
+	if m.spare >= len(m.world.Nodes) {
+		return nil
+	}
+	nd := m.world.Nodes[m.spare]
+	m.spare++
+	return nd
+}
+
+// accompany starts a witness for each newcomer of a change.
+func (m *Manager) accompany(c *change) {
+	for _, nd := range c.newcomers {
+		x := m.recruit()
+		beside := nd.Config.Self
+		if m.world.Environment.Partitioned.Placement.Dedicated {
+			beside = 0
+		}
+		m.world.Employ(x, nd.Site, beside)
+		c.witnesses = append(c.witnesses, x)
+	}
+}
+
+// moveMembers goes on with a change of members, or begins one: what a fault asks for, or the replacement of a member
+// that is lost. It reports whether it recorded a view.
+func (m *Manager) moveMembers(s *membership.Snapshot) bool {
+	w, v := m.world, &m.Made[m.Record]
+	c := m.Change
+	before := m.Record
+	if c != nil && (v.Joint() || c.concluded) {
+		m.name(c, s)
+	}
+	switch {
+	case v.Joint():
+		m.watch(c, s)
+	case !v.Held:
+	case c == nil:
+		m.beginMove(s, v.View)
+	case c.concluded && (c.abandoned || len(c.witnesses) == 0 || v.Index(c.newcomers[0].Config.Self) < 0 || len(s.Named) == 0 && m.entered(c)):
+		m.end(c)
+	case c.concluded:
+	case c.joint == 0:
+		s.Join, s.Leave = m.founders(c), c.leaving
+	}
+	return m.Record != before || m.Lost || w.Now < m.away
+}
+
+// conclude records a view with other witnesses, or one with which a change ends.
+func (m *Manager) conclude(d membership.Decision) {
+	if d.Kind != membership.Unchanged && m.Change != nil {
+		m.Change.concluded = true
+	}
+	m.write(d.Next)
+}
+
+// beginMove begins the next change, if there is one to make.
+func (m *Manager) beginMove(s *membership.Snapshot, v view.View) {
+	w := m.world
+	room := (len(w.Nodes) - m.spare) / 2
+	for _, member := range v.Members {
+		nd := w.Nodes[member.ID-1]
+		told := slices.ContainsFunc(s.Members, func(r membership.MemberReport) bool { return r.Member == member.ID && r.Disk != member.Disk })
+		if (told || nd.Gone) && room > 0 {
+			w.Took("curp.member-lost")
+			m.begin(&faults.Injected{Fault: faults.Fault{Kind: faults.Change, Node: nd.Site, Join: 1, Leave: 1, Alive: true}}, v)
+			if m.Change != nil && room == 1 {
+				m.Change.patience = 0 // there is nobody left to try again with
+			}
+			return
+		}
+	}
+	if len(m.wanted) > 0 && !w.Settled {
+		f := m.wanted[0]
+		m.wanted = m.wanted[1:]
+		if f.Join <= room {
+			m.begin(f, v)
+		}
+	}
+}
+
+// watch tells the decisions of a joint view what the manager knows beside: witnesses that wait, and its patience.
+func (m *Manager) watch(c *change, s *membership.Snapshot) {
+	w := m.world
+	c.rounds++
+	if !w.Settled && c.patience > 0 && c.rounds > c.patience || w.Settled && time.Duration(c.rounds)*m.pace.For > 40*w.Environment.Retry {
+		c.abandoned = true
+	}
+	s.Abandon = c.abandoned
+}
+
+// name tells the decisions which witnesses of newcomers wait. Their IDs are in the order of the members', so all come
+// at once.
+func (m *Manager) name(c *change, s *membership.Snapshot) {
+	for _, x := range c.witnesses {
+		if r := m.answers[x.Index].Witness; r == nil || r.Disk != x.Disk() {
+			s.Named = nil
+			return
+		}
+		s.Named = append(s.Named, x.Witness.Entry())
+	}
+	if m.entered(c) {
+		s.Named = nil
+	}
+}
+
+// entered reports whether the witnesses of a change are in the view, but for those that came and were lost since.
+func (m *Manager) entered(c *change) bool {
+	v := &m.Made[m.Record]
+	return !slices.ContainsFunc(c.witnesses, func(x *cluster.Node) bool {
+		_, known := v.Witness(x.Config.Self)
+		return !known && x.Disks == 1
+	})
+}
+
+// Waiting says what the manager of partitions waits for, if it does.
+func (m *Manager) Waiting() string {
+	if len(m.waits) == 0 {
+		return ""
+	}
+	return "; its manager: " + strings.Join(m.waits, "; ")
+}
