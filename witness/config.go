@@ -58,21 +58,24 @@ func LoadConfig(path string, self uint32) (Config, error) {
 
 // Validate reports the first thing that a witness can't start with, by the name of its field.
 func (c Config) Validate() error {
-	switch {
-	case c.Cluster == "":
-		return errors.New("cluster: give the cluster's identity")
-	case c.Self < 1 || c.Self > MaxID:
-		return fmt.Errorf("self: give the witness's id, from 1 to %d, in the file or with --self", MaxID)
-	case c.Durability != Sync && c.Durability != Memory:
-		return fmt.Errorf("durability: %q is neither %s nor %s", c.Durability, Sync, Memory)
-	case c.Directory == "" && c.Durability != Memory:
-		return fmt.Errorf("directory: give the witness's own, or durability %s", Memory)
-	case c.Lives < 0:
-		return fmt.Errorf("lives: %d is negative; leave it out for the default", c.Lives)
-	case c.MemoryBytes < 0:
-		return fmt.Errorf("memoryBytes: %d is negative; leave it out for the default", c.MemoryBytes)
-	case c.Listen.Peer == "":
-		return errors.New("listen.peer: give the address at which members reach the witness, host:port")
+	for _, field := range []struct {
+		wrong bool
+		text  string
+	}{
+		{c.Cluster == "", "cluster: give the cluster's identity"},
+		{c.Self < 1 || c.Self > MaxID,
+			fmt.Sprintf("self: give the witness's id, from 1 to %d, in the file or with --self", MaxID)},
+		{c.Durability != Sync && c.Durability != Memory,
+			fmt.Sprintf("durability: %q is neither %s nor %s", c.Durability, Sync, Memory)},
+		{c.Directory == "" && c.Durability != Memory,
+			fmt.Sprintf("directory: give the witness's own, or durability %s", Memory)},
+		{c.Lives < 0, fmt.Sprintf("lives: %d is negative; leave it out for the default", c.Lives)},
+		{c.MemoryBytes < 0, fmt.Sprintf("memoryBytes: %d is negative; leave it out for the default", c.MemoryBytes)},
+		{c.Listen.Peer == "", "listen.peer: give the address at which members reach the witness, host:port"},
+	} {
+		if field.wrong {
+			return errors.New(field.text)
+		}
 	}
 	if c.Slots != 0 {
 		return cache.CheckSlots(c.Slots)

@@ -5,6 +5,7 @@
 package capability
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,12 +41,7 @@ func (q Quorum) Size(n int) int {
 }
 
 // String is the quorum as the table of protocols spells it.
-func (q Quorum) String() string {
-	if name := quorumNames[q]; name != "" {
-		return name
-	}
-	return "none"
-}
+func (q Quorum) String() string { return cmp.Or(quorumNames[q], "none") }
 
 var quorumNames = map[Quorum]string{
 	Majority: "majority", AllButOne: "n - 1", Replicas: "master + f", Superquorum: "superquorum",
@@ -126,10 +122,8 @@ func Find(name string) (Protocol, error) {
 
 // Operation is what the protocol makes of a kind of operation; of an unknown kind, a refusal.
 func (p Protocol) Operation(kind register.Kind) Operation {
-	for _, op := range p.Operations {
-		if op.Kind == kind {
-			return op
-		}
+	if i := slices.IndexFunc(p.Operations, func(op Operation) bool { return op.Kind == kind }); i >= 0 {
+		return p.Operations[i]
 	}
 	return Operation{Kind: kind, Refusal: fmt.Sprintf("protocol %s has no operation of kind %s", p.Name, kind)}
 }

@@ -105,15 +105,12 @@ var partRoles = map[protocol.Role]adminv1.PartRole{
 
 // part is what a member tells of its part in a partition.
 func part(p protocol.PartitionStatus, counted updates) *adminv1.Part {
-	told := &adminv1.Part{
+	return &adminv1.Part{
 		Term: p.Term, Role: partRoles[p.Role], Lost: p.Lost, Serving: p.Serving, Recovered: p.Serving && p.Recovered == p.Term,
 		Restarted: p.Restarted, Copying: p.Copying, WholeTerm: p.WholeTerm, NotedTerm: p.NotedTerm, Length: p.Last,
 		Unsynced: uint64(p.Unsynced), Fast: counted.fast, Slow: counted.slow, Waits: p.Why,
+		CaughtUp: wire.Numbers(p.CaughtUp),
 	}
-	for _, id := range p.CaughtUp {
-		told.CaughtUp = append(told.CaughtUp, uint32(id))
-	}
-	return told
 }
 
 // Configure implements adminv1.AdminServer.

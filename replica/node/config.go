@@ -217,30 +217,31 @@ func (c Config) Validate() error {
 	); err != nil {
 		return err
 	}
-	switch {
-	case c.Cluster == "":
-		return errors.New("cluster: give the cluster's identity")
-	case c.Self < 1 || c.Self > view.MaxMemberID:
-		return fmt.Errorf("self: give the member's id, from 1 to %d, in the file or with --self", view.MaxMemberID)
-	case c.Site == "" && len(c.Members) == 0:
-		return errors.New("site: give the member's site, in the file or with --site: there are no members to tell it")
-	case c.Site == "" && c.View().Index(c.Self) < 0:
-		return fmt.Errorf("self: member %d is not in members", c.Self)
-	case c.Shards < 1:
-		return errors.New("shards: must be at least 1")
-	case c.Directory == "":
-		return errors.New("directory: give the member a directory of its own")
-	case c.Listen.Peer == "":
-		return errors.New("listen.peer: give the address for peers")
-	case c.Limits.KeyBytes < 1 || c.Limits.ValueBytes < 1:
-		return errors.New("limits: keyBytes and valueBytes must be at least 1")
-	case c.Limits.ClientMemory != 0 && int64(c.Limits.ClientMemory) < c.limits().LeastClientMemory():
-		return fmt.Errorf("limits: clientMemory must be at least %d bytes: 64Mi, and 16 times valueBytes; without it, it is a quarter of the "+
-			"memory, 1Gi at most", c.limits().LeastClientMemory())
-	case c.CURP.SyncAfter < 0 || c.CURP.SyncDelay < 0 || c.CURP.Lease < 0:
-		return errors.New("curp: syncAfter, syncDelay and lease must not be negative; 0 is the default")
-	case c.transferRate() < 0:
-		return errors.New("transferRate: must not be negative; 0 is no bound")
+	least := c.limits().LeastClientMemory()
+	for _, field := range []struct {
+		wrong bool
+		text  string
+	}{
+		{c.Cluster == "", "cluster: give the cluster's identity"},
+		{c.Self < 1 || c.Self > view.MaxMemberID,
+			fmt.Sprintf("self: give the member's id, from 1 to %d, in the file or with --self", view.MaxMemberID)},
+		{c.Site == "" && len(c.Members) == 0,
+			"site: give the member's site, in the file or with --site: there are no members to tell it"},
+		{c.Site == "" && c.View().Index(c.Self) < 0, fmt.Sprintf("self: member %d is not in members", c.Self)},
+		{c.Shards < 1, "shards: must be at least 1"},
+		{c.Directory == "", "directory: give the member a directory of its own"},
+		{c.Listen.Peer == "", "listen.peer: give the address for peers"},
+		{c.Limits.KeyBytes < 1 || c.Limits.ValueBytes < 1, "limits: keyBytes and valueBytes must be at least 1"},
+		{c.Limits.ClientMemory != 0 && int64(c.Limits.ClientMemory) < least,
+			fmt.Sprintf("limits: clientMemory must be at least %d bytes: 64Mi, and 16 times valueBytes; without it, "+
+				"it is a quarter of the memory, 1Gi at most", least)},
+		{c.CURP.SyncAfter < 0 || c.CURP.SyncDelay < 0 || c.CURP.Lease < 0,
+			"curp: syncAfter, syncDelay and lease must not be negative; 0 is the default"},
+		{c.transferRate() < 0, "transferRate: must not be negative; 0 is no bound"},
+	} {
+		if field.wrong {
+			return errors.New(field.text)
+		}
 	}
 	for _, d := range c.Distances {
 		if d.Delay < 0 || d.Jitter < 0 {

@@ -88,11 +88,8 @@ func Run(ctx context.Context, config Config, options Options) error {
 
 func newNode(config Config, options Options) *node {
 	n := &node{
-		config: config, options: options, log: options.Log, registry: prometheus.NewRegistry(),
+		config: config, options: options, log: cmp.Or(options.Log, zap.NewNop()), registry: prometheus.NewRegistry(),
 		offers: make(chan offer), learned: make(chan view.View, 1), viewsEnded: make(chan struct{}), cut: map[view.MemberID]bool{},
-	}
-	if n.log == nil {
-		n.log = zap.NewNop()
 	}
 	for _, id := range config.Blocked {
 		n.cut[id] = true

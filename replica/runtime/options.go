@@ -52,8 +52,7 @@ type Options struct {
 	// Dial connects to a peer's address. Nil: over TCP, resolving the name at each attempt.
 	Dial transport.Dial
 	// OneWayDelay emulates the distance from a peer or a witness; see transport.Options. Nil: none.
-	OneWayDelay func(from view.MemberID) time.Duration
-	Jitter      func(from view.MemberID) time.Duration
+	OneWayDelay, Jitter transport.Delay
 
 	// Nearest lists the other members, nearest first. Nil: by OneWayDelay, and where that says nothing, by the
 	// round trips that are measured.
@@ -128,15 +127,8 @@ func (o *Options) complete() error {
 	if o.elapsed == nil {
 		o.elapsed = elapsed
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
-	if o.Functions == nil {
-		o.Functions = register.NewRegistry()
-	}
-	if o.Limits == (register.Limits{}) {
-		o.Limits = register.DefaultLimits()
-	}
+	o.Logger, o.Functions = cmp.Or(o.Logger, zap.NewNop()), cmp.Or(o.Functions, register.NewRegistry())
+	o.Limits = cmp.Or(o.Limits, register.DefaultLimits())
 	if err := o.completeDistances(); err != nil {
 		return err
 	}
@@ -171,20 +163,20 @@ func CheckPartitions(v view.View, protocol string, shards int) error {
 func (o *Options) completeDistances() error {
 	farthest := time.Duration(0)
 	for _, w := range o.View.Witnesses {
-		farthest = max(farthest, o.delay(w.ID)+o.jitter(w.ID))
+		farthest = max(farthest, o.OneWayDelay.Of(w.ID)+o.Jitter.Of(w.ID))
 	}
 	var others []view.MemberID
 	for _, m := range o.View.Members {
 		if m.ID != o.Self {
 			others = append(others, m.ID)
-			farthest = max(farthest, o.delay(m.ID)+o.jitter(m.ID))
+			farthest = max(farthest, o.OneWayDelay.Of(m.ID)+o.Jitter.Of(m.ID))
 		}
 	}
 	if o.Nearest == nil {
 		o.Nearest, o.measured = others, farthest == 0
 		slices.SortStableFunc(o.Nearest, func(a, b view.MemberID) int {
 			// Of those as near, one that joins comes last: what it does not know yet makes reads longer, and it is busy.
-			return cmp.Or(cmp.Compare(o.delay(a), o.delay(b)), cmp.Compare(number(o.joins(a)), number(o.joins(b))))
+			return cmp.Or(cmp.Compare(o.OneWayDelay.Of(a), o.OneWayDelay.Of(b)), cmp.Compare(number(o.joins(a)), number(o.joins(b))))
 		})
 	} else {
 		sorted := slices.Sorted(slices.Values(o.Nearest))
@@ -215,21 +207,7 @@ func pace(roundTrip time.Duration) (retry, suspect time.Duration) {
 	return retry, 5 * retry
 }
 
-func (o *Options) delay(id view.MemberID) time.Duration {
-	if o.OneWayDelay == nil {
-		return 0
-	}
-	return o.OneWayDelay(id)
-}
-
 func (o *Options) joins(id view.MemberID) bool { return o.View.Members[o.View.Index(id)].Joining }
-
-func (o *Options) jitter(id view.MemberID) time.Duration {
-	if o.Jitter == nil {
-		return 0
-	}
-	return o.Jitter(id)
-}
 
 // shardCount is how many shards the member has in this view.
 func (o *Options) shardCount() int {

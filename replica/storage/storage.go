@@ -3,6 +3,7 @@
 package storage
 
 import (
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -40,8 +41,8 @@ var (
 
 // ParseDurability reads the spelling of a manifest: Sync, Interval or Memory.
 func ParseDurability(text string) (Durability, error) {
-	for _, d := range []Durability{Sync, Interval, Memory} {
-		if d.String() == text {
+	for d := Sync; d <= Memory; d++ {
+		if durabilities[d] == text {
 			return d, nil
 		}
 	}
@@ -49,17 +50,9 @@ func ParseDurability(text string) (Durability, error) {
 }
 
 // String is the spelling of a manifest.
-func (d Durability) String() string {
-	switch d {
-	case Sync:
-		return "Sync"
-	case Interval:
-		return "Interval"
-	case Memory:
-		return "Memory"
-	}
-	return "unknown"
-}
+func (d Durability) String() string { return cmp.Or(durabilities[d], "unknown") }
+
+var durabilities = map[Durability]string{Sync: "Sync", Interval: "Interval", Memory: "Memory"}
 
 // MarshalText writes the spelling of a manifest.
 func (d Durability) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
@@ -123,18 +116,9 @@ type Store struct {
 // cluster (ErrForeign), of another version, and one that another process uses. A disk that provably does not hold what
 // was durable on it is set aside: the member begins with an empty one, which is Lost, and Loss says why.
 func Open(o Options) (*Store, error) {
-	if o.Durability == 0 {
-		o.Durability = Sync
-	}
-	if o.FlushEvery <= 0 {
-		o.FlushEvery = DefaultFlushEvery
-	}
-	if o.FileSystem == nil {
-		o.FileSystem = vfs.Default
-	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Durability = cmp.Or(o.Durability, Sync)
+	o.FlushEvery = cmp.Or(max(o.FlushEvery, 0), DefaultFlushEvery)
+	o.FileSystem, o.Logger = cmp.Or(o.FileSystem, vfs.Default), cmp.Or(o.Logger, zap.NewNop())
 	if o.Directory == "" && o.Durability != Memory {
 		return nil, fmt.Errorf("storage: durability %s needs a directory", o.Durability)
 	}

@@ -36,7 +36,7 @@ func (a *acceptor) Stream(stream peerv1.Peers_StreamServer) error {
 	if err := stream.SendMsg(&peerv1.Frame{Hello: a.transport.hello(p.id)}); err != nil {
 		return err
 	}
-	line := newDelayLine(a.transport.options.delay(p.id), a.transport.options.jitter(p.id), p.deliver)
+	line := newDelayLine(a.transport.options.OneWayDelay.Of(p.id), a.transport.options.Jitter.Of(p.id), p.deliver)
 	defer line.close()
 	for {
 		var in inbound

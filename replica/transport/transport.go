@@ -49,6 +49,17 @@ type Handler func(from view.MemberID, messages []*peerv1.Message)
 // elsewhere by now is followed.
 type Dial func(ctx context.Context, address string) (net.Conn, error)
 
+// Delay is how long what comes from a peer, or from a witness, is held. Nil: it is not.
+type Delay func(from view.MemberID) time.Duration
+
+// Of is the delay of what comes from one.
+func (d Delay) Of(from view.MemberID) time.Duration {
+	if d == nil {
+		return 0
+	}
+	return d(from)
+}
+
 // Options say who talks to whom.
 type Options struct {
 	View     view.View
@@ -61,9 +72,9 @@ type Options struct {
 	// OneWayDelay emulates the distance to each peer: what arrives from it is held that long. With the same at the other
 	// end, a round trip takes twice as long. What goes to a witness, which emulates nothing, and what comes from it are
 	// both held that long. Nil: none.
-	OneWayDelay func(from view.MemberID) time.Duration
+	OneWayDelay Delay
 	// Jitter is up to how much is added to each delay, at random, without reordering a link. Nil: nothing.
-	Jitter func(from view.MemberID) time.Duration
+	Jitter Delay
 	// Distances are those of the transport of the view before, which has ended. Nil: nothing is known.
 	Distances *Distances
 	// Newer is told each view of a later epoch that a peer answers with. It is called from the transport's own
@@ -253,20 +264,4 @@ func (t *Transport) hello(to view.MemberID) *peerv1.Hello {
 		Joining: ids(o.View, func(m view.Member) bool { return m.Joining }),
 		Leaving: ids(o.View, func(m view.Member) bool { return m.Leaving }),
 	}
-}
-
-// delay is how long what comes from a peer, or from a witness, is held.
-func (o *Options) delay(from view.MemberID) time.Duration {
-	if o.OneWayDelay == nil {
-		return 0
-	}
-	return o.OneWayDelay(from)
-}
-
-// jitter is the bound of what is added to it.
-func (o *Options) jitter(from view.MemberID) time.Duration {
-	if o.Jitter == nil {
-		return 0
-	}
-	return o.Jitter(from)
 }

@@ -50,7 +50,7 @@ func newWitnessLink(t *Transport, of view.Witness) (*witnessLink, error) {
 	w := &witnessLink{link: l, view: of, queue: newQueue(l, questionMessages, questionBytes, questionSize)}
 	// One that comes back after a while must not be filled with requests that ended long ago.
 	w.away = w.queue.discard
-	w.out = newDelayLine(t.options.delay(of.ID), t.options.jitter(of.ID), w.put)
+	w.out = newDelayLine(t.options.OneWayDelay.Of(of.ID), t.options.Jitter.Of(of.ID), w.put)
 	return w, nil
 }
 
@@ -117,7 +117,7 @@ func (w *witnessLink) stream(ctx context.Context) (accepted bool, err error) {
 	w.accepted()
 	w.connected.Store(true)
 	defer w.connected.Store(false)
-	line := newDelayLine(o.delay(w.id), o.jitter(w.id), w.deliver)
+	line := newDelayLine(o.OneWayDelay.Of(w.id), o.Jitter.Of(w.id), w.deliver)
 	var receiving sync.WaitGroup
 	receiving.Go(func() {
 		defer cancel()

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -30,13 +31,10 @@ type Memory struct {
 
 // NewMemory returns a bound of so many bytes for all listeners that are given it. Metrics and log may be nil.
 func NewMemory(limit int64, metrics *Metrics, log *zap.Logger) *Memory {
-	if metrics == nil {
-		metrics = NewMetrics(nil)
+	m := &Memory{
+		limit: limit, metrics: cmp.Or(metrics, NewMetrics(nil)), log: cmp.Or(log, zap.NewNop()),
+		accounts: map[*Account]struct{}{},
 	}
-	if log == nil {
-		log = zap.NewNop()
-	}
-	m := &Memory{limit: limit, metrics: metrics, log: log, accounts: map[*Account]struct{}{}}
 	m.freed.L = &m.mu
 	return m
 }

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -58,33 +59,18 @@ func (o Options) WithDefaults() (Options, error) {
 	if o.Store == nil {
 		return o, errors.New("listener: Options.Store is missing; give the store to serve")
 	}
-	if o.Limits == (register.Limits{}) {
-		o.Limits = register.DefaultLimits()
-	}
+	o.Limits = cmp.Or(o.Limits, register.DefaultLimits())
 	if o.Limits.KeyBytes < 1 || o.Limits.ValueBytes < 1 {
 		return o, errors.New("listener: Options.Limits: KeyBytes and ValueBytes must be at least 1")
 	}
 	if row, err := capability.Find(o.Identity.Protocol); err == nil && row.Regular() && o.Proofs == nil {
 		return o, fmt.Errorf("listener: Options.Proofs is missing; protocol %s needs the cluster's keys", o.Identity.Protocol)
 	}
-	if o.Functions == nil {
-		o.Functions = register.NewRegistry()
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = 10 * time.Second
-	}
-	if o.MaxInFlight <= 0 {
-		o.MaxInFlight = 1024
-	}
-	if o.MaxConnections <= 0 {
-		o.MaxConnections = 10000
-	}
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics(nil)
-	}
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Functions = cmp.Or(o.Functions, register.NewRegistry())
+	o.Timeout = cmp.Or(max(o.Timeout, 0), 10*time.Second)
+	o.MaxInFlight = cmp.Or(max(o.MaxInFlight, 0), 1024)
+	o.MaxConnections = cmp.Or(max(o.MaxConnections, 0), 10000)
+	o.Metrics, o.Log = cmp.Or(o.Metrics, NewMetrics(nil)), cmp.Or(o.Log, zap.NewNop())
 	if o.Memory == nil {
 		o.Memory = NewMemory(max(DefaultMemory, o.Limits.LeastClientMemory()), o.Metrics, o.Log)
 	}

@@ -3,6 +3,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,12 +67,8 @@ func New(options Options) (*Server, error) {
 	if options.Options, err = options.Options.WithDefaults(); err != nil {
 		return nil, err
 	}
-	if options.MaxOutputBytes <= 0 {
-		options.MaxOutputBytes = 32 << 20
-	}
-	if options.WriteTimeout <= 0 {
-		options.WriteTimeout = time.Minute
-	}
+	options.MaxOutputBytes = cmp.Or(max(options.MaxOutputBytes, 0), 32<<20)
+	options.WriteTimeout = cmp.Or(max(options.WriteTimeout, 0), time.Minute)
 	argument := max(options.Limits.KeyBytes, options.Limits.ValueBytes, 4<<10)
 	s := &Server{
 		options:     options,

@@ -7,12 +7,12 @@ import (
 
 func partitionToProto(p view.Partition) *adminv1.Partition {
 	message := &adminv1.Partition{
-		Term: p.Term, Master: uint32(p.Master), Backups: numbers(p.Backups), Witnesses: numbers(p.Witnesses),
+		Term: p.Term, Master: uint32(p.Master), Backups: Numbers(p.Backups), Witnesses: Numbers(p.Witnesses),
 		Empty: p.Empty, Split: p.Split,
 	}
 	for _, f := range p.Formers {
 		message.Formers = append(message.Formers, &adminv1.Partition{
-			Term: f.Term, Master: uint32(f.Master), Backups: numbers(f.Backups), Witnesses: numbers(f.Witnesses),
+			Term: f.Term, Master: uint32(f.Master), Backups: Numbers(f.Backups), Witnesses: Numbers(f.Witnesses),
 		})
 	}
 	return message
@@ -32,7 +32,8 @@ func partitionFromProto(message *adminv1.Partition) view.Partition {
 	return p
 }
 
-func numbers(ids []view.MemberID) []uint32 { return convert[uint32](ids) }
+// Numbers are IDs as messages have them.
+func Numbers(ids []view.MemberID) []uint32 { return convert[uint32](ids) }
 
 func ids(numbers []uint32) []view.MemberID { return convert[view.MemberID](numbers) }
 

@@ -2,12 +2,10 @@
 package loopback
 
 import (
-	"context"
-	"errors"
-	"net"
 	"testing"
 
 	"github.com/georegister/georegister/replica/listener/grpc"
+	"github.com/georegister/georegister/replica/listener/listenertest"
 	"github.com/georegister/georegister/replica/listener/operation"
 )
 
@@ -19,19 +17,9 @@ func Serve(t testing.TB, store operation.Store) (address string, stop func(), er
 
 // ServeOptions is as Serve, with options of the caller's.
 func ServeOptions(t testing.TB, options operation.Options) (address string, stop func(), err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	s, err := grpc.New(options)
 	if err != nil {
 		return "", nil, err
 	}
-	s, err := grpc.New(options)
-	if err != nil {
-		return "", nil, errors.Join(err, listener.Close())
-	}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(listener) }()
-	return listener.Addr().String(), func() {
-		if err := errors.Join(s.Shutdown(context.WithoutCancel(t.Context())), <-served); err != nil {
-			t.Error(err)
-		}
-	}, nil
+	return listenertest.Serve(t, s)
 }
