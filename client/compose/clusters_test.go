@@ -60,9 +60,15 @@ func startCluster(t *testing.T, late time.Duration) *cluster {
 		if m.ID == 5 {
 			slices.Reverse(near)
 		}
+		store, err := storage.Open(storage.Options{
+			Directory: t.TempDir(), Durability: storage.Memory,
+			Identity: storage.Identity{Cluster: v.Cluster, Member: m.ID, Protocol: "gryffrsc", Shards: 1},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		o := runtime.Options{
-			View: v, Self: m.ID, Protocol: "gryffrsc", Durability: storage.Memory, Directory: t.TempDir(), Listener: listeners[i], Bootstrap: true,
-			Seed: 1, Nearest: near, Retry: 1500 * time.Millisecond, Suspect: 5 * time.Second,
+			View: v, Self: m.ID, Protocol: "gryffrsc", Store: store, Listener: listeners[i], Bootstrap: true, Seed: 1, Nearest: near, Retry: 1500 * time.Millisecond, Suspect: 5 * time.Second,
 		}
 		o.OneWayDelay = func(from view.MemberID) time.Duration {
 			if m.ID == 1 || m.ID == 3 && from == 2 {
@@ -75,7 +81,7 @@ func startCluster(t *testing.T, late time.Duration) *cluster {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if err := r.Close(); err != nil {
+			if err := errors.Join(r.Close(), store.Close()); err != nil {
 				t.Error(err)
 			}
 		})

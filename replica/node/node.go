@@ -76,9 +76,9 @@ type service struct {
 	shutdown func(context.Context) error
 }
 
-// listeners are open before anything else happens, so that a port that is taken changes nothing on disk.
-// Those that are not configured are nil.
-type listeners struct{ peer, grpc, redis, admin, http net.Listener }
+// listeners are open before anything else happens, so that a port that is taken changes nothing on disk. They are by
+// the name of the field of Listen; those that are not configured are missing.
+type listeners map[string]net.Listener
 
 // Run runs a member until the context ends, then drains it and returns nil; or until it fails, and returns
 // why.
@@ -89,7 +89,7 @@ func Run(ctx context.Context, config Config, options Options) error {
 func newNode(config Config, options Options) *node {
 	n := &node{
 		config: config, options: options, log: cmp.Or(options.Log, zap.NewNop()), registry: prometheus.NewRegistry(),
-		offers: make(chan offer), learned: make(chan view.View, 1), viewsEnded: make(chan struct{}), cut: map[view.MemberID]bool{},
+		listeners: listeners{}, offers: make(chan offer), learned: make(chan view.View, 1), viewsEnded: make(chan struct{}), cut: map[view.MemberID]bool{},
 	}
 	for _, id := range config.Blocked {
 		n.cut[id] = true
@@ -107,24 +107,32 @@ func (n *node) run(ctx context.Context) error {
 			return fmt.Errorf("tokenKeys: %w", err)
 		}
 	}
-	if err := n.listen(); err != nil {
+	if err := n.start(ctx); err != nil {
 		return errors.Join(err, n.listeners.close())
-	}
-	if err := n.openDisk(); err != nil {
-		return errors.Join(err, n.listeners.close())
-	}
-	n.peers = &peerPort{listener: n.listeners.peer, log: n.log}
-	go n.peers.run() // until its listener is closed
-	// A stop that comes now is one in order, once everything is there.
-	if err := n.begin(context.WithoutCancel(ctx), runtime.Inheritance{}, nil); err != nil {
-		return errors.Join(err, n.store.Close(), n.listeners.close())
-	}
-	if err := n.open(); err != nil {
-		return errors.Join(err, n.stop(), n.listeners.close())
 	}
 	n.log.Info("Member started", zap.Uint32("member", uint32(config.Self)), zap.String("site", n.site()),
 		zap.Any("listen", config.Listen), zap.Uint32("starts", n.store.Boot()), zap.String("version", options.Version))
 	return n.serve(ctx)
+}
+
+// start makes everything but serves nobody yet. After an error the listeners may be open.
+func (n *node) start(ctx context.Context) error {
+	if err := n.listen(); err != nil {
+		return err
+	}
+	if err := n.openDisk(); err != nil {
+		return err
+	}
+	n.peers = &peerPort{listener: n.listeners["peer"], log: n.log}
+	go n.peers.run() // until its listener is closed
+	// A stop that comes now is one in order, once everything is there.
+	if err := n.begin(context.WithoutCancel(ctx), runtime.Inheritance{}, nil); err != nil {
+		return errors.Join(err, n.store.Close())
+	}
+	if err := n.open(); err != nil {
+		return errors.Join(err, n.stop())
+	}
+	return nil
 }
 
 // site is the member's own.
@@ -132,12 +140,8 @@ func (n *node) site() string { return cmp.Or(n.now.Load().site(n.config.Self), n
 
 func (n *node) listen() error {
 	at := n.config.Listen
-	for _, l := range []struct {
-		name, address string
-		listener      *net.Listener
-	}{
-		{"peer", at.Peer, &n.listeners.peer}, {"grpc", at.GRPC, &n.listeners.grpc}, {"redis", at.Redis, &n.listeners.redis},
-		{"admin", at.Admin, &n.listeners.admin}, {"http", at.HTTP, &n.listeners.http},
+	for _, l := range []struct{ name, address string }{
+		{"peer", at.Peer}, {"grpc", at.GRPC}, {"redis", at.Redis}, {"admin", at.Admin}, {"http", at.HTTP},
 	} {
 		if l.address == "" {
 			continue
@@ -146,18 +150,15 @@ func (n *node) listen() error {
 		if err != nil {
 			return fmt.Errorf("listen.%s: %w", l.name, err)
 		}
-		*l.listener = listener
+		n.listeners[l.name] = listener
 	}
 	return nil
 }
 
 func (l listeners) close() error {
 	var errs []error
-	for _, listener := range []net.Listener{l.peer, l.grpc, l.redis, l.admin, l.http} {
-		if listener == nil {
-			continue
-		}
-		if err := listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+	for _, listener := range l {
+		if err := listener.Close(); !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
 	}
@@ -175,26 +176,26 @@ func (n *node) open() error {
 			Cluster: c.Cluster, Member: c.Self, Site: n.site(), Protocol: c.Protocol, Durability: c.Durability.String(),
 		},
 	}
-	if l := n.listeners.grpc; l != nil {
+	if l := n.listeners["grpc"]; l != nil {
 		g, err := grpclistener.New(options)
 		if err != nil {
 			return err
 		}
 		n.services = append(n.services, service{func() error { return g.Serve(l) }, g.Shutdown})
 	}
-	if l := n.listeners.redis; l != nil {
+	if l := n.listeners["redis"]; l != nil {
 		r, err := redislistener.New(redislistener.Options{Options: options})
 		if err != nil {
 			return err
 		}
 		n.services = append(n.services, service{func() error { return r.Serve(l) }, r.Shutdown})
 	}
-	if l := n.listeners.admin; l != nil {
+	if l := n.listeners["admin"]; l != nil {
 		s := grpc.NewServer(grpc.MaxHeaderListSize(codec.MaxHeaderBytes))
 		adminv1.RegisterAdminServer(s, &admin{node: n})
 		n.services = append(n.services, service{func() error { return s.Serve(l) }, func(context.Context) error { s.Stop(); return nil }})
 	}
-	if l := n.listeners.http; l != nil {
+	if l := n.listeners["http"]; l != nil {
 		s := &http.Server{
 			Handler:           httplistener.New(n, promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{})),
 			ReadHeaderTimeout: 10 * time.Second,

@@ -13,7 +13,7 @@ import (
 )
 
 func sessions() Options {
-	return Options{Protocol: "gryffrsc", Shards: 4, Durability: storage.Memory}
+	return Options{Protocol: "gryffrsc", Shards: 4}
 }
 
 // keyIn is a key of a shard of four.
@@ -64,7 +64,7 @@ func (c *cluster) idle(i int) {
 func TestWhatIsOfOtherShardsIsFencedFirst(t *testing.T) {
 	write := register.Operation{Kind: register.Write, Key: keyIn(0, "w"), Value: register.Value("v")}
 	rmw := appending(keyIn(0, "n"))
-	c := newCluster(t, 3, sessions())
+	c := newCluster(t, 3, sessions(), memory)
 	fenced := map[string]string{}
 	for name, test := range map[string]struct {
 		operation register.Operation
@@ -103,7 +103,7 @@ func TestWhatIsOfOtherShardsIsFencedFirst(t *testing.T) {
 
 // What can't be fenced keeps the operation from having any effect.
 func TestABarrierThatFailsEndsTheOperation(t *testing.T) {
-	c := newCluster(t, 3, sessions())
+	c := newCluster(t, 3, sessions(), memory)
 	c.cut(0)
 	w := keyIn(0, "w")
 	write := register.Operation{Kind: register.Write, Key: w, Value: register.Value("v"), After: []register.Dependency{seen(1), seen(2)}}
@@ -125,9 +125,7 @@ func TestABarrierThatFailsEndsTheOperation(t *testing.T) {
 
 // What waits for fences begins again at the next replica.
 func TestBarriersGoOnAtTheNextReplica(t *testing.T) {
-	o := sessions()
-	o.Durability = storage.Sync
-	c := newCluster(t, 3, o)
+	c := newCluster(t, 3, sessions(), storage.Options{Durability: storage.Sync})
 	answers := make(chan register.Result, 10)
 	c.awaitVotes()
 	c.cut(0)
@@ -168,7 +166,7 @@ func TestBarriersGoOnAtTheNextReplica(t *testing.T) {
 
 // A replica that closes lets what waits for fences end, also in shards that had nothing to do.
 func TestCloseWaitsForBarriers(t *testing.T) {
-	c := newCluster(t, 3, sessions())
+	c := newCluster(t, 3, sessions(), memory)
 	c.cut(0)
 	answers, closed := make(chan register.Result, 1), make(chan error)
 	r := c.replicas[0]
@@ -197,7 +195,7 @@ func TestCloseWaitsForBarriers(t *testing.T) {
 
 // One that has no more patience ends them.
 func TestBarriersEndWithTheReplica(t *testing.T) {
-	c := newCluster(t, 3, sessions())
+	c := newCluster(t, 3, sessions(), memory)
 	c.cut(0)
 	answers := make(chan register.Result, 2)
 	c.submit(0, register.Operation{Kind: register.Read, Key: keyIn(0, "r"), After: []register.Dependency{seen(1)}}, 0, answers)
@@ -215,7 +213,7 @@ func TestBarriersEndWithTheReplica(t *testing.T) {
 }
 
 func TestDependenciesAreChecked(t *testing.T) {
-	regular, strict := newCluster(t, 1, sessions()), newCluster(t, 1, Options{Protocol: "gryff", Durability: storage.Memory})
+	regular, strict := newCluster(t, 1, sessions(), memory), newCluster(t, 1, Options{Protocol: "gryff"}, memory)
 	of := func(change func(*register.Dependency)) []register.Dependency {
 		d := seen(0)
 		change(&d)

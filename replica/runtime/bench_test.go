@@ -21,7 +21,7 @@ func BenchmarkReplicas(b *testing.B) {
 		for _, durability := range []storage.Durability{storage.Memory, storage.Sync} {
 			for _, load := range []struct{ clients, size int }{{1, 16}, {16, 16}, {128, 16}, {128, 1024}, {1024, 16}} {
 				b.Run(fmt.Sprintf("%s/%s/%dclients/%dB", protocol, durability, load.clients, load.size), func(b *testing.B) {
-					c := newCluster(b, 3, Options{Protocol: protocol, Durability: durability, Shards: 2})
+					c := newCluster(b, 3, Options{Protocol: protocol, Shards: 2}, storage.Options{Durability: durability})
 					for _, r := range c.replicas {
 						eventually(b, "a quorum", r.Quorum)
 					}
@@ -47,7 +47,7 @@ func BenchmarkRMWs(b *testing.B) {
 			shared  bool
 		}{{"apart", 1, false}, {"apart", 128, false}, {"shared", 128, true}} {
 			b.Run(fmt.Sprintf("%s/%s/%dclients", durability, load.name, load.clients), func(b *testing.B) {
-				c := newCluster(b, 3, Options{Protocol: "gryff", Durability: durability, Shards: 2})
+				c := newCluster(b, 3, Options{Protocol: "gryff", Shards: 2}, storage.Options{Durability: durability})
 				for _, r := range c.replicas {
 					eventually(b, "a quorum", r.Quorum)
 				}

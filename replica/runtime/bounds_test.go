@@ -55,7 +55,7 @@ func TestADiskAboveTheBoundIsCondemned(t *testing.T) {
 		{"curp", "L\x00\x00\x00\x00\x00\x00\x00\x01", &peerv1.LogEntry{Term: 1, Index: far}},
 	} {
 		t.Run(fmt.Sprintf("%s/%q", test.protocol, test.key[:1]), func(t *testing.T) {
-			c := newCluster(t, 3, Options{Protocol: test.protocol, Durability: storage.Sync, Retry: 50 * time.Millisecond})
+			c := newCluster(t, 3, Options{Protocol: test.protocol, Retry: 50 * time.Millisecond}, storage.Options{Durability: storage.Sync})
 			c.write(1, "k", "v")
 			c.stop(0)
 			c.put(0, test.key, test.record)

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -25,13 +26,25 @@ type cluster struct {
 	view     view.View
 	replicas []*Replica // nil: not running
 	base     Options
+	disk     storage.Options
 	dirs     []string
+	stores   []*storage.Store // of the latest start; nil: there was none
 }
 
-// newCluster starts size members of the protocol in base; an empty name is the toy protocol.
-func newCluster(t testing.TB, size int, base Options) *cluster {
+// memory is the disk of a cluster that is to be fast.
+var memory = storage.Options{Durability: storage.Memory}
+
+// newCluster starts size members of the protocol in base; an empty name is the toy protocol. Their disks are as disk
+// says, if it is given.
+func newCluster(t testing.TB, size int, base Options, disk ...storage.Options) *cluster {
 	t.Helper()
-	c := &cluster{t: t, view: view.View{Cluster: t.Name(), Epoch: 1}, base: base, replicas: make([]*Replica, size)}
+	c := &cluster{
+		t: t, view: view.View{Cluster: t.Name(), Epoch: 1}, base: base, replicas: make([]*Replica, size),
+		stores: make([]*storage.Store, size),
+	}
+	if len(disk) > 0 {
+		c.disk = disk[0]
+	}
 	root := t.TempDir()
 	listeners := make([]net.Listener, size)
 	for i := range size {
@@ -45,9 +58,9 @@ func newCluster(t testing.TB, size int, base Options) *cluster {
 		c.view.Partitions = []view.Partition{{Term: 1, Master: 1, Backups: []view.MemberID{2}}}
 	}
 	t.Cleanup(func() {
-		for _, r := range c.replicas {
+		for i, r := range c.replicas {
 			if r != nil && r.Err() == nil {
-				if err := r.Close(); err != nil {
+				if err := errors.Join(r.Close(), c.stores[i].Close()); err != nil {
 					t.Errorf("close: %v", err)
 				}
 			}
@@ -75,7 +88,6 @@ func listen(t testing.TB, address string) net.Listener {
 func (c *cluster) options(i int, listener net.Listener, bootstrap bool) Options {
 	o := c.base
 	o.View, o.Self, o.Listener, o.Bootstrap = c.view, c.view.Members[i].ID, listener, bootstrap
-	o.Directory = c.dirs[i]
 	o.Seed = 1
 	if o.Protocol == "" {
 		o.Protocol = "toy"
@@ -90,11 +102,26 @@ func (c *cluster) options(i int, listener net.Listener, bootstrap bool) Options 
 }
 
 func (c *cluster) start(i int, listener net.Listener, bootstrap bool) error {
-	r, err := Start(c.t.Context(), c.options(i, listener, bootstrap))
-	if err == nil {
-		c.replicas[i] = r
+	o := c.options(i, listener, bootstrap)
+	if s := c.stores[i]; s != nil {
+		_ = s.Close() // a test may have left it open, or it has failed
 	}
-	return err
+	disk := c.disk
+	disk.Directory, disk.Logger = c.dirs[i], o.Logger
+	disk.Identity = storage.Identity{
+		Cluster: c.view.Cluster, Member: o.Self, Protocol: o.Protocol, Shards: max(o.Shards, 1),
+	}
+	var err error
+	if o.Store, err = storage.Open(disk); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	c.stores[i] = o.Store
+	r, err := Start(c.t.Context(), o)
+	if err != nil {
+		return errors.Join(err, o.Store.Close())
+	}
+	c.replicas[i] = r
+	return nil
 }
 
 // awaitVotes waits until every member has been told that its disk is whole.
@@ -107,7 +134,7 @@ func (c *cluster) awaitVotes() {
 
 func (c *cluster) stop(i int) {
 	c.t.Helper()
-	if err := c.replicas[i].Close(); err != nil {
+	if err := errors.Join(c.replicas[i].Close(), c.stores[i].Close()); err != nil {
 		c.t.Fatal(err)
 	}
 	c.replicas[i] = nil
@@ -166,4 +193,4 @@ func eventually(t testing.TB, what string, condition func() bool) {
 	t.Fatal("never came true: ", what)
 }
 
-func quick() Options { return Options{Durability: storage.Memory, Shards: 2} }
+func quick() Options { return Options{Shards: 2} }

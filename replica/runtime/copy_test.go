@@ -25,7 +25,7 @@ func TestADirectoryThatIsPutBackIsLost(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			c := newCluster(t, 3, Options{Protocol: name, Durability: storage.Sync, Retry: 50 * time.Millisecond})
+			c := newCluster(t, 3, Options{Protocol: name, Retry: 50 * time.Millisecond}, storage.Options{Durability: storage.Sync})
 			c.write(0, "k", "old")
 			c.stop(0)
 			aside := filepath.Join(t.TempDir(), "aside")
@@ -62,7 +62,7 @@ func TestADirectoryThatIsPutBackIsLost(t *testing.T) {
 func TestADirectoryOfCURPThatIsPutBackIsLost(t *testing.T) {
 	for i, role := range []protocol.Role{protocol.Master, protocol.Backup} {
 		t.Run(role.String(), func(t *testing.T) {
-			c := newCluster(t, 3, Options{Protocol: "curp", Durability: storage.Sync, Retry: 50 * time.Millisecond})
+			c := newCluster(t, 3, Options{Protocol: "curp", Retry: 50 * time.Millisecond}, storage.Options{Durability: storage.Sync})
 			c.write(2, "k", "old")
 			c.stop(i)
 			aside := filepath.Join(t.TempDir(), "aside")
@@ -93,7 +93,7 @@ func TestADirectoryOfCURPThatIsPutBackIsLost(t *testing.T) {
 // know.
 func TestAnEmptyDirectoryThatIsPutBackIsLost(t *testing.T) {
 	early := &firstCopy{FS: vfs.Default, of: "member-1", to: filepath.Join(t.TempDir(), "aside")}
-	c := newCluster(t, 3, Options{Protocol: "gryff", Durability: storage.Sync, Retry: 50 * time.Millisecond, fileSystem: early})
+	c := newCluster(t, 3, Options{Protocol: "gryff", Retry: 50 * time.Millisecond}, storage.Options{Durability: storage.Sync, FileSystem: early})
 	c.write(0, "k", "v")
 	c.write(1, "k", "newest")
 	c.stop(0)
@@ -137,7 +137,7 @@ func copyTo(t *testing.T, from, to string) {
 func BenchmarkRestart(b *testing.B) {
 	for name, wrong := range map[string]bool{"asks": false, "asks nobody": true} {
 		b.Run(name, func(b *testing.B) {
-			c := newCluster(b, 3, Options{Protocol: "gryff", Durability: storage.Sync, Shards: 8})
+			c := newCluster(b, 3, Options{Protocol: "gryff", Shards: 8}, storage.Options{Durability: storage.Sync})
 			c.write(0, "k", "v")
 			c.base.Continued = wrong
 			c.stop(0)

@@ -35,7 +35,7 @@ func (c *cluster) crash(i int) {
 func TestACrashCostsWhatItsDurabilitySays(t *testing.T) {
 	for durability, lost := range map[storage.Durability]bool{storage.Sync: false, storage.Interval: true} {
 		t.Run(durability.String(), func(t *testing.T) {
-			c := newCluster(t, 3, Options{Protocol: "gryff", Durability: durability})
+			c := newCluster(t, 3, Options{Protocol: "gryff"}, storage.Options{Durability: durability})
 			for i := range 20 {
 				c.write(i%3, fmt.Sprint("key-", i), fmt.Sprint("value-", i))
 			}
@@ -54,7 +54,7 @@ func TestACrashCostsWhatItsDurabilitySays(t *testing.T) {
 }
 
 func TestACleanStopUnderIntervalCostsNothing(t *testing.T) {
-	c := newCluster(t, 3, Options{Protocol: "abd", Durability: storage.Interval})
+	c := newCluster(t, 3, Options{Protocol: "abd"}, storage.Options{Durability: storage.Interval})
 	c.write(0, "k", "v")
 	for i := range 3 {
 		c.stop(i)
@@ -70,7 +70,7 @@ func TestACleanStopUnderIntervalCostsNothing(t *testing.T) {
 
 func TestADiskThatFailsStopsTheReplica(t *testing.T) {
 	var broken atomic.Bool
-	base := Options{fileSystem: errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+	disk := storage.Options{FileSystem: errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 		// Only the first member's log.
 		if broken.Load() && strings.Contains(op.Path, "member-1/") && strings.HasSuffix(op.Path, ".log") &&
 			(op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) {
@@ -78,7 +78,7 @@ func TestADiskThatFailsStopsTheReplica(t *testing.T) {
 		}
 		return nil
 	}))}
-	c := newCluster(t, 3, base)
+	c := newCluster(t, 3, Options{}, disk)
 	c.write(0, "k", "before")
 	broken.Store(true)
 	r := c.doWithin(0, register.Operation{Kind: register.Write, Key: "k", Value: register.Value("after")}, time.Second)

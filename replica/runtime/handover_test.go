@@ -86,7 +86,7 @@ func TestOperationsGoOnAtTheNextReplica(t *testing.T) {
 
 // A change of the view is made when a member is dead, so that the next replica must not wait for it once more.
 func TestTheNextReplicaKnowsWhoWasAway(t *testing.T) {
-	c := newCluster(t, 3, Options{Protocol: "abd", Durability: storage.Sync, Retry: time.Hour})
+	c := newCluster(t, 3, Options{Protocol: "abd", Retry: time.Hour}, storage.Options{Durability: storage.Sync})
 	c.write(0, "k", "before")
 	c.stop(1) // the nearest of member 1
 	eventually(t, "the loss is noticed", func() bool { return slices.Equal(c.replicas[0].away(), []view.MemberID{2}) })
@@ -126,7 +126,7 @@ func TestPromisesAreKnownToTheNextReplica(t *testing.T) {
 			return c.Promised
 		}}, nil
 	}
-	c := newCluster(t, 1, options)
+	c := newCluster(t, 1, options, memory)
 	replica = c.replicas[0]
 	if told[0] != 0 || told[1] != 0 {
 		t.Errorf("the first protocols are told of promises: %v", told)
@@ -153,7 +153,7 @@ func TestPromisesAreKnownToTheNextReplica(t *testing.T) {
 
 // What a protocol can't name is not known to have failed.
 func TestWhatIsNotCarriedOverEndsAsUnknown(t *testing.T) {
-	c := newCluster(t, 3, quick()) // the toy can't name what it does
+	c := newCluster(t, 3, quick(), memory) // the toy can't name what it does
 	c.cut(0)
 	answers := make(chan register.Result, 2)
 	c.submit(0, register.Operation{Kind: register.Write, Key: "k", Value: register.Value("v")}, 0, answers)
@@ -169,7 +169,7 @@ func TestWhatIsNotCarriedOverEndsAsUnknown(t *testing.T) {
 }
 
 func TestCarriedOperationsEndOnce(t *testing.T) {
-	c := newCluster(t, 1, quick())
+	c := newCluster(t, 1, quick(), memory)
 	issued := "something"
 	read := register.Operation{Kind: register.Read, Key: "k"}
 	for name, test := range map[string]struct {
@@ -245,7 +245,7 @@ func TestWhatWaitsForTheDiskIsAnswered(t *testing.T) {
 	for name, failure := range map[string]error{"": nil, "which fails": syscall.EIO} {
 		t.Run(name, func(t *testing.T) {
 			s := &stuck{pass: make(chan error)}
-			c := newCluster(t, 1, Options{fileSystem: s.fileSystem()})
+			c := newCluster(t, 1, Options{}, storage.Options{FileSystem: s.fileSystem()})
 			s.closed.Store(true)
 			answers := make(chan register.Result, 1)
 			c.submit(0, register.Operation{Kind: register.Write, Key: "k", Value: register.Value("v")}, 0, answers)

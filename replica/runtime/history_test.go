@@ -22,7 +22,7 @@ import (
 func TestHistoryIsLinearizableWhileMembersFail(t *testing.T) {
 	for protocol, durability := range map[string]storage.Durability{"abd": storage.Interval, "gryff": storage.Sync} {
 		t.Run(protocol+", "+durability.String(), func(t *testing.T) {
-			w := newWorkload(newCluster(t, 3, Options{Protocol: protocol, Durability: durability, Shards: 2}), protocol == "gryff")
+			w := newWorkload(newCluster(t, 3, Options{Protocol: protocol, Shards: 2}, storage.Options{Durability: durability}), protocol == "gryff")
 			w.run(6)
 			for _, fault := range []func(){w.restart, w.crash, w.cutOff, w.wipe} {
 				w.progress(200)

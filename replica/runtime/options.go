@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
@@ -34,17 +33,11 @@ type Options struct {
 	Shards int
 
 	// Store is the member's disk, opened for this member. The replica does not close it; another replica may have it
-	// after storage.Store.Reboot. Nil: the one in Directory.
+	// after storage.Store.Reboot.
 	Store *storage.Store
 	Inheritance
 	// Sync is protocol.Config's, which counts for protocols with masters. Zero values: the defaults.
 	Sync protocol.Sync
-	// Directory is the member's own. With storage.Memory it holds only the identity, so that a restart is
-	// known as a lost disk; it may be empty then, if the caller says Bootstrap at no restart.
-	Directory  string
-	Durability storage.Durability // zero: storage.Sync
-	FlushEvery time.Duration      // storage.Interval's; zero: its default
-
 	// Listener is where peers reach this member; the replica closes it. Nil: the member's address in the view.
 	Listener net.Listener
 	// Newer is told views of later epochs that peers hold; see transport.Options. Nil: nobody is told.
@@ -87,9 +80,8 @@ type Options struct {
 	regular bool
 
 	// Tests replace these.
-	elapsed    func() time.Duration                                                // the clock
-	start      func(protocol.Config, *protocol.Journal) (protocol.Protocol, error) // makes a shard's protocol
-	fileSystem vfs.FS
+	elapsed func() time.Duration                                                // the clock
+	start   func(protocol.Config, *protocol.Journal) (protocol.Protocol, error) // makes a shard's protocol
 }
 
 // minRetry is above a round trip on a local network with a slow fsync in it.

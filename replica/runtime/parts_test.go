@@ -13,7 +13,7 @@ import (
 func TestResultsInPartsAndTheTrueTime(t *testing.T) {
 	options := quick()
 	options.TrueTime = func() protocol.Interval { return protocol.Interval{Earliest: 7, Latest: 9} }
-	c := newCluster(t, 1, options)
+	c := newCluster(t, 1, options, memory)
 	type part struct {
 		value string
 		more  bool

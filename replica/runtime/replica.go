@@ -50,8 +50,8 @@ type Replica struct {
 	done    chan struct{}
 }
 
-// Start opens the member's disk and runs it until Close, or until it fails. The context bounds the start
-// alone. Starting does not wait for peers.
+// Start runs a member on its disk until Close, or until it fails. The context bounds the start alone. Starting does not
+// wait for peers.
 func Start(ctx context.Context, o Options) (*Replica, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
@@ -59,7 +59,7 @@ func Start(ctx context.Context, o Options) (*Replica, error) {
 	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
-	r := &Replica{options: o, start: time.Now(), clock: newClock(o.elapsed), stopping: make(chan struct{}), done: make(chan struct{})}
+	r := &Replica{options: o, store: o.Store, start: time.Now(), clock: newClock(o.elapsed), stopping: make(chan struct{}), done: make(chan struct{})}
 	if err := r.open(); err != nil {
 		return nil, fmt.Errorf("replica of member %d: %w", o.Self, errors.Join(err, o.Listener.Close()))
 	}
@@ -74,14 +74,7 @@ func Start(ctx context.Context, o Options) (*Replica, error) {
 func (r *Replica) open() (err error) {
 	o := &r.options
 	r.metrics = newMetrics(r)
-	if err := r.openStore(); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, r.leaveStore())
-		}
-	}()
+	r.store.Observe(r.metrics.observeCommit)
 	if err := r.splitDisk(); err != nil {
 		r.condemn(err)
 		return err
@@ -107,35 +100,6 @@ func (r *Replica) open() (err error) {
 	if err := o.Metrics.Register(r.metrics); err != nil {
 		return errors.Join(fmt.Errorf("register metrics: %w", err), r.transport.Close())
 	}
-	return nil
-}
-
-// openStore opens the disk, unless it was given.
-func (r *Replica) openStore() (err error) {
-	o := &r.options
-	r.store = o.Store
-	if r.store == nil {
-		r.store, err = storage.Open(storage.Options{
-			Directory: o.Directory,
-			Identity: storage.Identity{
-				Cluster: o.View.Cluster, Member: o.Self, Protocol: o.Protocol, Shards: o.Shards,
-			},
-			Durability: o.Durability, FlushEvery: o.FlushEvery, Logger: o.Logger, FileSystem: o.fileSystem,
-		})
-		if err != nil {
-			return err
-		}
-	}
-	r.store.Observe(r.metrics.observeCommit)
-	return nil
-}
-
-// leaveStore closes the disk, unless it was given.
-func (r *Replica) leaveStore() error {
-	if r.options.Store == nil {
-		return r.store.Close()
-	}
-	r.store.Observe(nil)
 	return nil
 }
 
@@ -287,8 +251,8 @@ func (r *Replica) receive(from view.MemberID, messages []*peerv1.Message) {
 	}
 }
 
-// Close stops in order: it refuses new operations, lets those under way finish for a moment, and leaves the
-// disk clean. After a failure it returns the reason, and the disk stays locked until the process ends.
+// Close stops in order: it refuses new operations, and lets those under way finish for a moment. After a failure it
+// returns the reason.
 func (r *Replica) Close() error { return r.CloseWithin(drainFor) }
 
 // CloseWithin is Close with another bound on the time that operations under way have. What has not ended by then
@@ -329,7 +293,8 @@ func (r *Replica) end() error {
 		// A loop may be held for ever by the failed disk, so it is not waited for.
 		return errors.Join(r.failure, r.transport.Close())
 	}
-	if err := errors.Join(r.transport.Close(), r.leaveStore()); err != nil {
+	r.store.Observe(nil)
+	if err := r.transport.Close(); err != nil {
 		return fmt.Errorf("replica of member %d: close: %w", r.options.Self, err)
 	}
 	return nil

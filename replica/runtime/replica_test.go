@@ -98,7 +98,7 @@ func TestAWipedDiskJoinsAgain(t *testing.T) {
 }
 
 func TestMemoryIsLostAtARestart(t *testing.T) {
-	c := newCluster(t, 3, Options{Protocol: "abd", Durability: storage.Memory})
+	c := newCluster(t, 3, Options{Protocol: "abd"}, memory)
 	c.write(0, "k", "v")
 	c.stop(2)
 	// Even if somebody says that the cluster is being created.
@@ -113,7 +113,7 @@ func TestMemoryIsLostAtARestart(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	c := newCluster(t, 1, quick())
+	c := newCluster(t, 1, quick(), memory)
 	tests := map[string]struct {
 		op     register.Operation
 		status register.Status
@@ -142,9 +142,8 @@ func TestRefusals(t *testing.T) {
 func TestForeignDiskIsRefused(t *testing.T) {
 	c := newCluster(t, 1, Options{Shards: 2})
 	c.stop(0)
-	o := c.options(0, listen(t, "127.0.0.1:0"), true)
-	o.Shards = 3
-	if _, err := Start(t.Context(), o); !errors.Is(err, storage.ErrForeign) || !strings.Contains(err.Error(), "shards is 2, this member's is 3") {
+	c.base.Shards = 3
+	if err := c.start(0, listen(t, "127.0.0.1:0"), true); !errors.Is(err, storage.ErrForeign) || !strings.Contains(err.Error(), "shards is 2, this member's is 3") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -152,7 +151,7 @@ func TestForeignDiskIsRefused(t *testing.T) {
 func TestAFaultStopsTheReplicaAlone(t *testing.T) {
 	for key, says := range map[string]string{"panic": "poison", "fault": "a fault of its own"} {
 		t.Run(key, func(t *testing.T) {
-			c := newCluster(t, 3, quick())
+			c := newCluster(t, 3, quick(), memory)
 			if r := c.do(0, register.Operation{Kind: register.Write, Key: key, Value: register.Value("v")}); r.Status != register.Unknown {
 				t.Fatalf("what broke the member ended as %s", r.Status)
 			}
@@ -178,7 +177,7 @@ func TestAFaultStopsTheReplicaAlone(t *testing.T) {
 func TestAFaultAnswersEveryone(t *testing.T) {
 	o := quick()
 	o.Shards = 1
-	c := newCluster(t, 3, o)
+	c := newCluster(t, 3, o, memory)
 	const operations = 200
 	answers := make(chan register.Result, 2*operations)
 	for i := range operations {
@@ -201,7 +200,7 @@ func TestAFaultAnswersEveryone(t *testing.T) {
 func TestTooManyOperationsAreRefused(t *testing.T) {
 	o := quick()
 	o.Shards = 1
-	c := newCluster(t, 3, o)
+	c := newCluster(t, 3, o, memory)
 	for _, id := range []view.MemberID{2, 3} {
 		if err := c.replicas[0].Block(id, transport.Outgoing); err != nil {
 			t.Fatal(err)
@@ -231,7 +230,7 @@ func TestTooManyOperationsAreRefused(t *testing.T) {
 }
 
 func TestBlockedLinksAndQuorum(t *testing.T) {
-	c := newCluster(t, 3, Options{Protocol: "abd", Durability: storage.Memory})
+	c := newCluster(t, 3, Options{Protocol: "abd"}, memory)
 	for i, r := range c.replicas {
 		eventually(t, fmt.Sprintf("member %d reaches a quorum", i+1), r.Quorum)
 	}
@@ -255,8 +254,8 @@ func TestBlockedLinksAndQuorum(t *testing.T) {
 
 func TestARoundTripTakesTwiceTheDelay(t *testing.T) {
 	const delay = 30 * time.Millisecond
-	o := Options{Protocol: "abd", Durability: storage.Memory, OneWayDelay: func(view.MemberID) time.Duration { return delay }}
-	c := newCluster(t, 3, o)
+	o := Options{Protocol: "abd", OneWayDelay: func(view.MemberID) time.Duration { return delay }}
+	c := newCluster(t, 3, o, memory)
 	c.write(0, "k", "v")
 	begin := time.Now()
 	r := c.do(0, register.Operation{Kind: register.Read, Key: "k"})
@@ -270,7 +269,7 @@ func TestARoundTripTakesTwiceTheDelay(t *testing.T) {
 }
 
 func TestADeadNeighbourIsNotWaitedForAgain(t *testing.T) {
-	c := newCluster(t, 3, Options{Protocol: "abd", Durability: storage.Memory, Retry: 3 * time.Second})
+	c := newCluster(t, 3, Options{Protocol: "abd", Retry: 3 * time.Second}, memory)
 	retries := func() float64 {
 		var m dto.Metric
 		if err := c.replicas[0].metrics.taken.WithLabelValues("register.retry").Write(&m); err != nil {
@@ -298,7 +297,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	o := quick()
 	o.Metrics = registry
-	c := newCluster(t, 1, o)
+	c := newCluster(t, 1, o, memory)
 	c.write(0, "k", "v")
 	c.expect(0, "k", "v")
 	families, err := registry.Gather()

@@ -114,7 +114,8 @@ type held struct {
 func newShard(r *Replica, number int) (*shard, error) {
 	s := &shard{
 		replica: r, number: number, tickEvery: r.options.tickEvery(),
-		wake: make(chan struct{}, 1), drained: make(chan struct{}),
+		ticked: -protocol.Instant(r.options.tickEvery()), // the first step tells the time
+		wake:   make(chan struct{}, 1), drained: make(chan struct{}),
 		inFlight: map[uint64]submission{}, outgoing: map[view.MemberID]*[]*peerv1.Message{},
 	}
 	for _, id := range r.options.Nearest {

@@ -150,7 +150,7 @@ func (f sizing) writeProfile(name string) (err error) {
 // open starts the replicas in this process, and waits until each can serve.
 func (f sizing) open(
 	ctx context.Context, data, protocol string, durability storage.Durability,
-) (replicas []*runtime.Replica, err error) {
+) (replicas []replica, err error) {
 	v := view.View{Cluster: identity, Epoch: 1}
 	listeners := make([]net.Listener, members)
 	for i := range listeners {
@@ -161,14 +161,21 @@ func (f sizing) open(
 			view.Member{ID: view.MemberID(i + 1), Site: fmt.Sprintf("s%d", i+1), Address: listeners[i].Addr().String()})
 	}
 	for i, m := range v.Members {
-		r, err := runtime.Start(ctx, runtime.Options{
-			View: v, Self: m.ID, Protocol: protocol, Shards: f.shards, Directory: filepath.Join(data, m.Site),
-			Durability: durability, Listener: listeners[i], Bootstrap: true, Seed: uint64(i),
+		store, err := storage.Open(storage.Options{
+			Directory: filepath.Join(data, m.Site), Durability: durability,
+			Identity: storage.Identity{Cluster: v.Cluster, Member: m.ID, Protocol: protocol, Shards: f.shards},
 		})
 		if err != nil {
 			return replicas, err
 		}
-		replicas = append(replicas, r)
+		r, err := runtime.Start(ctx, runtime.Options{
+			View: v, Self: m.ID, Protocol: protocol, Shards: f.shards, Store: store, Listener: listeners[i],
+			Bootstrap: true, Seed: uint64(i),
+		})
+		if err != nil {
+			return replicas, errors.Join(err, store.Close())
+		}
+		replicas = append(replicas, replica{r, store})
 	}
 	return replicas, ready(ctx, "the cluster", func(context.Context) error {
 		for _, r := range replicas {
@@ -180,10 +187,16 @@ func (f sizing) open(
 	})
 }
 
-func closeAll(replicas []*runtime.Replica) error {
+// replica is one with its disk.
+type replica struct {
+	*runtime.Replica
+	store *storage.Store
+}
+
+func closeAll(replicas []replica) error {
 	var errs []error
 	for _, r := range replicas {
-		errs = append(errs, r.Close())
+		errs = append(errs, r.Close(), r.store.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -193,7 +206,7 @@ const fillWithin = 5 * time.Minute
 
 // fill gives each key a value by one operation, and has every replica hold every key, as it does in the long run: a
 // write that only goes to a quorum is brought to the others by their reads.
-func (f sizing) fill(ctx context.Context, replicas []*runtime.Replica, protocol string, kind register.Kind) error {
+func (f sizing) fill(ctx context.Context, replicas []replica, protocol string, kind register.Kind) error {
 	if err := f.run(ctx, "filled", func(i, session int, number uint64, done func(register.Result)) {
 		replicas[session%len(replicas)].Submit(f.operation(i, session, number, kind), fillWithin, done)
 	}); err != nil {

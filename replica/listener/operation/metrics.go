@@ -41,20 +41,22 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Name: "georegister_server_session_fences_total",
 			Help: "Fences before the next command of a Redis connection that depended on more than an operation carries.",
 		}),
+		WrongProtocol: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "georegister_server_wrong_protocol_total",
+			Help: "Connections to the Redis port that were closed since they spoke another protocol, such as HTTP.",
+		}),
+		evicted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "georegister_server_evicted_total",
+			Help: "Connections that were closed since clients held more memory than they may, and these most of it.",
+		}, []string{"listener"}),
+		memory: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "georegister_server_client_memory_bytes",
+			Help: "What the connections of clients hold at all ports, of limits.clientMemory.",
+		}),
 	}
-	m.WrongProtocol = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "georegister_server_wrong_protocol_total",
-		Help: "Connections to the Redis port that were closed since they spoke another protocol, such as HTTP.",
-	})
-	m.evicted = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "georegister_server_evicted_total",
-		Help: "Connections that were closed since clients held more memory than they may, and these most of it.",
-	}, []string{"listener"})
-	m.memory = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "georegister_server_client_memory_bytes", Help: "What the connections of clients hold at all ports, of limits.clientMemory.",
-	})
 	if registerer != nil {
-		registerer.MustRegister(m.connections, m.accepted, m.refused, m.commands, m.dependencies, m.fences, m.WrongProtocol, m.evicted, m.memory)
+		registerer.MustRegister(m.connections, m.accepted, m.refused, m.commands, m.dependencies, m.fences, m.WrongProtocol,
+			m.evicted, m.memory)
 	}
 	return m
 }

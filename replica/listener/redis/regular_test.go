@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -34,8 +35,15 @@ func regularCluster(t *testing.T) (members []*runtime.Replica) {
 	}
 	root := t.TempDir()
 	for i, m := range v.Members {
+		store, err := storage.Open(storage.Options{
+			Directory: filepath.Join(root, fmt.Sprint(m.ID)), Durability: storage.Memory,
+			Identity: storage.Identity{Cluster: v.Cluster, Member: m.ID, Protocol: "gryffrsc", Shards: 3},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		r, err := runtime.Start(t.Context(), runtime.Options{
-			View: v, Self: m.ID, Protocol: "gryffrsc", Shards: 3, Directory: filepath.Join(root, fmt.Sprint(m.ID)), Durability: storage.Memory,
+			View: v, Self: m.ID, Protocol: "gryffrsc", Shards: 3, Store: store,
 			Listener: listeners[i], Bootstrap: true, Seed: 1,
 			OneWayDelay: func(from view.MemberID) time.Duration {
 				return time.Duration(1+(uint32(from)+uint32(m.ID))%4) * time.Millisecond
@@ -46,7 +54,7 @@ func regularCluster(t *testing.T) (members []*runtime.Replica) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if err := r.Close(); err != nil {
+			if err := errors.Join(r.Close(), store.Close()); err != nil {
 				t.Error(err)
 			}
 		})

@@ -55,7 +55,7 @@ type Server struct {
 	buffers   sync.Pool // of *[]byte, for replies that are being written
 
 	mu          sync.Mutex
-	listeners   map[net.Listener]struct{}
+	listeners   []net.Listener
 	connections map[*connection]struct{}
 	stopping    bool
 	running     sync.WaitGroup
@@ -76,7 +76,6 @@ func New(options Options) (*Server, error) {
 		commands:    map[string]*command{},
 		metrics:     options.Metrics.Listener("redis"),
 		started:     time.Now(),
-		listeners:   map[net.Listener]struct{}{},
 		connections: map[*connection]struct{}{},
 		buffers:     sync.Pool{New: func() any { return new([]byte) }},
 		attacks:     rate.Sometimes{Interval: time.Minute},
@@ -94,30 +93,23 @@ func New(options Options) (*Server, error) {
 func (s *Server) Serve(listener net.Listener) error {
 	defer listener.Close()
 	s.mu.Lock()
-	if s.stopping {
-		s.mu.Unlock()
-		return nil
-	}
-	s.listeners[listener] = struct{}{}
+	stopping := s.stopping
+	s.listeners = append(s.listeners, listener)
 	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		delete(s.listeners, listener)
-		s.mu.Unlock()
-	}()
-	for {
+	for !stopping {
 		conn, err := listener.Accept()
-		if err != nil {
-			s.mu.Lock()
-			stopping := s.stopping
-			s.mu.Unlock()
-			if stopping && errors.Is(err, net.ErrClosed) {
-				return nil
-			}
+		if err == nil {
+			s.accept(conn)
+			continue
+		}
+		s.mu.Lock()
+		stopping = s.stopping
+		s.mu.Unlock()
+		if !stopping || !errors.Is(err, net.ErrClosed) {
 			return fmt.Errorf("accepting Redis connections: %w", err)
 		}
-		s.accept(conn)
 	}
+	return nil
 }
 
 func (s *Server) accept(conn net.Conn) {
@@ -155,7 +147,7 @@ func (s *Server) accept(conn net.Conn) {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.stopping = true
-	for listener := range s.listeners {
+	for _, listener := range s.listeners {
 		listener.Close()
 	}
 	for c := range s.connections {
