@@ -84,11 +84,16 @@ func (a *Acceptors) Load(key []byte) Acceptor {
 	if !ok {
 		return Acceptor{}
 	}
-	acceptor, err := decodeAcceptor(encoded, bounds.Record)
+	var r peerv1.RMWPaxosRecord
+	err := r.UnmarshalVTUnsafe(encoded) // records never change, so a state may alias one
+	if err == nil {
+		err = bounds.Record(&r)
+	}
 	if err != nil {
 		a.Damaged(key, err)
+		return Acceptor{}
 	}
-	return acceptor
+	return acceptorOf(&r)
 }
 
 // Save puts the acceptor of a key into the journal; what depends on it leaves when it is durable.
@@ -96,17 +101,11 @@ func (a *Acceptors) Save(key []byte, acceptor Acceptor) {
 	if a.Err() != nil {
 		return
 	}
-	r := peerv1.RMWPaxosRecord{
+	a.Put(a.Keys.Record(acceptorRecord, key), key, &peerv1.RMWPaxosRecord{
 		Ack: acceptor.Promised.Wire(), Voted: acceptor.Accepted.Wire(), VotedIn: acceptor.AcceptedIn,
 		Present: acceptor.Value.Present(), Value: acceptor.Value,
 		Timestamp: acceptor.Carstamp.Timestamp, Writer: uint64(acceptor.Carstamp.Writer), Table: acceptor.Table,
-	}
-	encoded, err := r.MarshalVT()
-	if err != nil {
-		a.Fault("encode the register of key %q: %w", key, err)
-		return
-	}
-	a.Journal.Put(a.Keys.Record(acceptorRecord, key), encoded)
+	})
 }
 
 // AdoptMerged implements member.Inner's Adopt with what a protocol makes of this member's acceptor and that of another
@@ -115,36 +114,31 @@ func (a *Acceptors) AdoptMerged(key, encoded []byte, merge func(ours, theirs Acc
 	if len(key) == 0 || key[0] != acceptorRecord {
 		return fmt.Errorf("%q is no register; all members must run one protocol", key)
 	}
-	theirs, err := decodeAcceptor(encoded, bounds.Told)
-	if err != nil {
+	var r peerv1.RMWPaxosRecord
+	if err := r.UnmarshalVTUnsafe(encoded); err != nil {
+		return fmt.Errorf("decode an acceptor's record: %w", err)
+	}
+	if err := bounds.Told(&r); err != nil {
 		return err
 	}
-	if err := bounds.Table(theirs.Table); err != nil {
+	if err := bounds.Table(r.Table); err != nil {
 		return err
 	}
-	ours := a.Load(key[1:])
+	ours, theirs := a.Load(key[1:]), acceptorOf(&r)
 	if merged := merge(ours, theirs); merged.Promised != ours.Promised || merged.Accepted != ours.Accepted {
 		a.Save(key[1:], merged)
 	}
 	return nil
 }
 
-// decodeAcceptor decodes a record, within bounds. The state may alias it: records never change.
-func decodeAcceptor(encoded []byte, check func(any) error) (Acceptor, error) {
-	var r peerv1.RMWPaxosRecord
-	if err := r.UnmarshalVTUnsafe(encoded); err != nil {
-		return Acceptor{}, fmt.Errorf("decode an acceptor's record: %w", err)
-	}
-	if err := check(&r); err != nil {
-		return Acceptor{}, err
-	}
+func acceptorOf(r *peerv1.RMWPaxosRecord) Acceptor {
 	return Acceptor{
 		Promised: BallotOf(r.Ack), Accepted: BallotOf(r.Voted), AcceptedIn: r.VotedIn,
 		State: State{
 			Versioned: register.Versioned{Carstamp: wire.Carstamp(r.Timestamp, r.Writer, 0), Value: wire.Value(r.Present, r.Value)},
 			Table:     r.Table,
 		},
-	}, nil
+	}
 }
 
 // Say begins a message, which never changes once it is sent.

@@ -75,6 +75,16 @@ func (b *Base) Unanswered(t *quorum.Tally) []view.MemberID {
 	return t.Again(&b.Config, b.Counted, b.Now)
 }
 
+// Put stores the record of a key's register under a key of the journal.
+func (b *Base) Put(record []byte, key []byte, value interface{ MarshalVT() ([]byte, error) }) {
+	raw, err := value.MarshalVT()
+	if err != nil {
+		b.Fault("encode the register of key %q: %w", key, err)
+		return
+	}
+	b.Journal.Put(record, raw)
+}
+
 // Late reports whether a request's deadline has passed.
 func (b *Base) Late(r *protocol.Request) bool { return r.Deadline != 0 && b.Now >= r.Deadline }
 

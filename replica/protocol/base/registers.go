@@ -44,12 +44,7 @@ func (r *Registers) Apply(key []byte, v register.Versioned) {
 	if !r.Load(key).Carstamp.Less(v.Carstamp) || r.Err() != nil {
 		return
 	}
-	raw, err := wire.Record(v).MarshalVT()
-	if err != nil {
-		r.Fault("encode the register of key %q: %w", key, err)
-		return
-	}
-	r.Journal.Put(r.Keys.Record(registerRecord, key), raw)
+	r.Put(r.Keys.Record(registerRecord, key), key, wire.Record(v))
 }
 
 // Adopt implements member.Inner: what came meanwhile under a larger carstamp stays.
@@ -58,12 +53,12 @@ func (r *Registers) Adopt(key, value []byte) error {
 		return fmt.Errorf("%q is no register; all members must run one protocol", key)
 	}
 	v, err := decodeRegister(value)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case r.AdoptBlindly:
+	}
+	if r.AdoptBlindly {
 		r.Journal.Put(bytes.Clone(key), bytes.Clone(value))
-	default:
+	} else {
 		r.Apply(key[1:], v)
 	}
 	return nil

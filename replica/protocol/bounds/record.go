@@ -1,6 +1,8 @@
 package bounds
 
-import peerv1 "github.com/georegister/georegister/api/peer/v1"
+import (
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+)
 
 // Record reports a record of a member's own disk with a number that nobody can have counted up to. A member counts on
 // from what others tell it, so most bounds are twice those of what is told. The error wraps register.ErrNumber: such a

@@ -38,7 +38,6 @@ type Protocol struct {
 	operations base.Operations[*operation]
 	queues     map[string][]*operation // by key: those that propose; the first one is at work
 	begin      []*operation            // whose turn it is: Ready has them begin
-	possible   quorum.Tally
 }
 
 var _ member.Inner = (*Protocol)(nil)

@@ -33,21 +33,12 @@ func (p *Protocol) change(from base.State, o *operation) (next base.State, answe
 		return from, nil, false
 	}
 	next = from
-	next.Carstamp = register.Carstamp{Timestamp: from.Carstamp.Timestamp + 1, Writer: p.author}
+	carstamp := register.Carstamp{Timestamp: from.Carstamp.Timestamp + 1, Writer: p.author}
 	if op.Kind == register.Write {
-		next.Value = op.Value
-		answer = wire.Answer(register.Versioned{Carstamp: next.Carstamp})
-	} else {
-		out, err := p.Config.Functions.Apply(from.Value, op.Call)
-		if err != nil {
-			out.Refused = err.Error()
-		}
-		if out.Refused == "" && out.Changed {
-			next.Value = out.Next
-		}
-		answer = wire.Answer(register.Versioned{Carstamp: next.Carstamp, Value: out.Reply})
-		answer.Refused = out.Refused
-		session.Remember(table, command, answer)
+		next.Versioned = register.Versioned{Carstamp: carstamp, Value: op.Value}
+		answer = wire.Answer(register.Versioned{Carstamp: carstamp})
+	} else { // if this member does not know the function, the answer says so
+		answer, _, _ = session.Execute(p.Config.Functions, table, command, &next.Versioned, carstamp)
 	}
 	session.RememberBatch(table, p.author, o.change, []*peerv1.Answer{answer}, p.Config.View)
 	encoded, err := table.MarshalVT()

@@ -261,13 +261,7 @@ func (p *Protocol) lose(o *operation) {
 
 // canWin reports whether those that have not refused are a quorum.
 func (p *Protocol) canWin(o *operation) bool {
-	p.possible.Restart()
-	for _, m := range p.Config.View.Members {
-		if !slices.Contains(o.refused, m.ID) {
-			p.possible.Answer(p.Incarnations, m.ID)
-		}
-	}
-	return p.possible.Quorum(p.Incarnations, 0)
+	return p.Config.View.Quorum(func(id view.MemberID) bool { return !slices.Contains(o.refused, id) })
 }
 
 // retransmit asks those that have not answered, if it is time, or ends a back-off.

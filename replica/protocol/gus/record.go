@@ -203,12 +203,8 @@ func (p *Protocol) load(key []byte) record {
 
 func (p *Protocol) store(key []byte, r record) {
 	r.prune(p.bounds.Writes)
-	encoded, err := encode(r)
-	if err != nil {
-		p.Fault("encode the register of key %q: %w", key, err)
-	}
 	if p.Err() == nil {
-		p.Journal.Put(p.Keys.Record(recordPrefix, key), encoded)
+		p.Put(p.Keys.Record(recordPrefix, key), key, encode(r))
 	}
 }
 
@@ -295,8 +291,8 @@ func (r *record) merge(o *record) {
 	}
 }
 
-func encode(r record) ([]byte, error) {
-	e := peerv1.GusRecord{
+func encode(r record) *peerv1.GusRecord {
+	e := &peerv1.GusRecord{
 		Timestamp: r.Carstamp.Timestamp, Writer: uint64(r.Carstamp.Writer),
 		Present: r.Value.Present(), Value: r.Value,
 		Forgotten: r.forgotten.Timestamp, ForgottenWriter: uint64(r.forgotten.Writer),
@@ -309,7 +305,7 @@ func encode(r record) ([]byte, error) {
 			Stored: w.stored, Present: w.value.Present(), Value: w.value, Decided: w.decided, Unsure: w.unsure,
 		})
 	}
-	return e.MarshalVT()
+	return e
 }
 
 // decode reads a record of this member's disk.
@@ -340,9 +336,7 @@ func recordOf(e *peerv1.GusRecord) record {
 	return r
 }
 
-func tag(timestamp, writer uint64) register.Carstamp {
-	return register.Carstamp{Timestamp: timestamp, Writer: register.Writer(writer)}
-}
+func tag(timestamp, writer uint64) register.Carstamp { return wire.Carstamp(timestamp, writer, 0) }
 
 func tagOf(m *peerv1.Message) register.Carstamp    { return tag(m.Timestamp, m.Writer) }
 func originOf(m *peerv1.Message) register.Carstamp { return tag(m.Gus.Origin, m.Writer) }

@@ -187,19 +187,11 @@ func (p *executor) executeCommand(state *peerv1.KeyState, current *register.Vers
 		session.Remember(state, c, answer)
 		return answer
 	}
-	out, err := p.Config.Functions.Apply(current.Value, wire.Call(c))
+	answer, _, err := session.Execute(p.Config.Functions, state, c, current, current.Carstamp.Next())
 	if err != nil {
 		// The others know the function: going on without it would be another history.
 		p.Fault("execute an agreed rmw: %w", err)
-		return &peerv1.Answer{Refused: err.Error()}
 	}
-	if out.Refused == "" && out.Changed {
-		current.Value = out.Next
-	}
-	current.Carstamp = current.Carstamp.Next()
-	answer := wire.Answer(register.Versioned{Carstamp: current.Carstamp, Value: out.Reply})
-	answer.Refused = out.Refused
-	session.Remember(state, c, answer)
 	return answer
 }
 

@@ -115,7 +115,7 @@ func (p *Protocol) noteWritten(key []byte, n name) {
 func (p *Protocol) over(key []byte, n name) bool {
 	state, ok := p.known(key, n)
 	switch {
-	case p.writes[n] != nil:
+	case p.writing(n):
 		return false
 	case ok && state == peerv1.FragmentState_FRAGMENT_GONE:
 		return true
@@ -127,6 +127,12 @@ func (p *Protocol) over(key []byte, n name) bool {
 		return n.member() == p.Config.Self && n.writer.Incarnation() == uint32(p.Incarnations.Of(p.Config.Self)) && !p.resuming(n)
 	}
 	return false
+}
+
+// writing reports whether a value is being written here.
+func (p *Protocol) writing(n name) bool {
+	w := p.writes.Find(n.number)
+	return w != nil && w.value.name == n
 }
 
 // resuming reports whether the metadata of a value is being written since an earlier view.

@@ -54,9 +54,8 @@ type Protocol struct {
 	scanned bool   // wanted has all that is on disk
 	asked   []byte // the record up to which fragments were asked for
 
-	writes  map[name]*write // until their metadata is written, or given up
-	ordered []*write
-	inside  map[uint64]*operation // what the inner protocol does, by handle: reads, and writes of metadata
+	writes  base.Operations[*write] // by the number of their names, until their metadata is written, or given up
+	inside  map[uint64]*operation   // what the inner protocol does, by handle: reads, and writes of metadata
 	fetches base.Operations[*fetch]
 	wanted  map[string]*fetch // of fragments that are to be rebuilt, by the key of their record; nil: not begun
 
@@ -100,7 +99,7 @@ func New(config protocol.Config, journal *protocol.Journal, known *quorum.Incarn
 	p := &Protocol{
 		Base: base.New("layered", config, journal, known), mistakes: m,
 		names:  config.Nonce,
-		writes: map[name]*write{}, inside: map[uint64]*operation{},
+		inside: map[uint64]*operation{},
 		wanted: map[string]*fetch{}, idle: map[string]protocol.Instant{},
 	}
 	if m.ReuseNames {
@@ -145,11 +144,11 @@ func (p *Protocol) Submit(r protocol.Request) {
 
 // Receive implements protocol.Machine.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
-	if m == nil || m.Fragment == nil {
+	if m.Fragment == nil {
 		p.inner.Receive(from, m)
 		return
 	}
-	if from == p.Config.Self || p.Config.View.Index(from) < 0 || p.code == nil {
+	if p.code == nil {
 		return
 	}
 	switch m.Kind {
@@ -208,15 +207,7 @@ func (p *Protocol) Ready() protocol.Effects {
 		e.CompleteAfterPersist = append(e.CompleteAfterPersist, e.Complete...)
 		e.Send, e.Complete = nil, nil
 	}
-	own := p.Outbox.Ready()
-	e.Send = append(e.Send, own.Send...)
-	e.Complete = append(e.Complete, own.Complete...)
-	e.SendAfterPersist = append(e.SendAfterPersist, own.SendAfterPersist...)
-	e.CompleteAfterPersist = append(e.CompleteAfterPersist, own.CompleteAfterPersist...)
-	if own.Persist.Sequence != 0 { // one batch a turn
-		e.Persist = protocol.Batch{Sequence: own.Persist.Sequence, Mutations: append(e.Persist.Mutations, own.Persist.Mutations...)}
-	}
-	e.Fault = own.Fault
+	e.Add(p.Outbox.Ready())
 	return e
 }
 
@@ -260,13 +251,12 @@ func (p *Protocol) Unsettled() int { return p.inner.Unsettled() + len(p.wanted) 
 // Unfinished implements protocol.Machine. A write whose metadata was not written begins again, under another name.
 func (p *Protocol) Unfinished() []protocol.Request {
 	unfinished := p.inner.Unfinished()
-	for _, w := range p.ordered {
+	for w := range p.writes.InProgress() {
 		switch {
-		case w.over:
 		case !w.submitted:
-			unfinished = append(unfinished, w.request)
+			unfinished = append(unfinished, w.Request)
 		case w.result != nil: // the inner protocol finds that it was written
-			r := w.request
+			r := w.Request
 			r.Operation.Value = w.reference()
 			r.Resume = p.inner.ResumeWritten(w.result.Carstamp)
 			unfinished = append(unfinished, r)
@@ -279,8 +269,8 @@ func (p *Protocol) Unfinished() []protocol.Request {
 	}
 	clear(p.inside)
 	p.fetches.Clear()
-	clear(p.writes)
-	p.ordered, p.repairs = nil, nil
+	p.writes.Clear()
+	p.repairs = nil
 	return unfinished
 }
 
@@ -292,7 +282,7 @@ func (p *Protocol) Pace(retry, suspect time.Duration) {
 
 // Pending is how many operations wait for answers.
 func (p *Protocol) Pending() int {
-	return len(p.writes) + p.fetches.Len() + p.inner.Pending()
+	return p.writes.Len() + p.fetches.Len() + p.inner.Pending()
 }
 
 // faults is f: how many members may be lost.
@@ -310,12 +300,6 @@ func (p *Protocol) fragments() view.Fragments {
 func (p *Protocol) durable(f *quorum.Tally) bool {
 	v := p.Config.View
 	for _, side := range []view.View{v.Before(), v.After()} {
-		n := 0
-		for _, m := range side.Members {
-			if f.Answered(p.Incarnations, m.ID) {
-				n++
-			}
-		}
 		need := p.need(side)
 		switch {
 		case p.mistakes.WriteAtOnce:
@@ -323,11 +307,22 @@ func (p *Protocol) durable(f *quorum.Tally) bool {
 		case p.mistakes.CountFragmentsOnly:
 			need = p.Config.Fragments.Data
 		}
-		if n < need {
+		if p.answered(f, side) < need {
 			return false
 		}
 	}
 	return true
+}
+
+// answered is how many members of a side have answered, with the disks that they have now.
+func (p *Protocol) answered(t *quorum.Tally, side view.View) int {
+	n := 0
+	for _, m := range side.Members {
+		if t.Answered(p.Incarnations, m.ID) {
+			n++
+		}
+	}
+	return n
 }
 
 // need is how many members of a side must have acknowledged: more than a view that a recovery left has.

@@ -19,7 +19,6 @@ const maxAgain = 16
 // repair it.
 type fetch struct {
 	base.Operation
-	key      []byte
 	name     name
 	read     *operation // nil: to rebuild, or to repair
 	repair   bool
@@ -31,7 +30,7 @@ type fetch struct {
 }
 
 func (p *Protocol) newFetch(key []byte, n name) *fetch {
-	f := &fetch{Operation: base.Operation{Number: p.Op()}, key: key, name: n, pieces: map[uint32][]byte{}}
+	f := &fetch{Operation: base.Operation{Number: p.Op(), Key: key}, name: n, pieces: map[uint32][]byte{}}
 	for _, piece := range p.pieces(key, n) {
 		p.gather(f, piece.Index, piece.Data)
 	}
@@ -86,17 +85,11 @@ func (p *Protocol) lacks(f *fetch) bool {
 // If it is read again all the same, that is waited for.
 func (p *Protocol) doubtful(f *fetch) bool {
 	side := p.Config.View.Before() // who joins may have none yet
-	left := side.Size()
-	for _, m := range side.Members {
-		if f.absent.Answered(p.Incarnations, m.ID) {
-			left--
-		}
-	}
-	return left < p.need(side) && !p.mistakes.WaitForAll
+	return side.Size()-p.answered(&f.absent, side) < p.need(side) && !p.mistakes.WaitForAll
 }
 
 func (p *Protocol) ask(f *fetch, to []view.MemberID) {
-	m := p.message(peerv1.Kind_FRAGMENT_FETCH, f.Number, f.key, f.name)
+	m := p.message(peerv1.Kind_FRAGMENT_FETCH, f.Number, f.Key, f.name)
 	m.Fragment.Rebuilding = f.read == nil && !f.repair
 	p.SendAll(to, m)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/base"
 )
 
 // Adopt implements member.Inner: a state transfer brings what other members have. Of the fragments of k of them this
@@ -37,7 +38,7 @@ func (p *Protocol) Adopt(key, value []byte) error {
 	if !p.want(of, n) {
 		return nil
 	}
-	f := &fetch{key: of, name: n, pieces: map[uint32][]byte{}}
+	f := &fetch{Operation: base.Operation{Key: of}, name: n, pieces: map[uint32][]byte{}}
 	all := append(p.pieces(of, n), theirs.Pieces...)
 	kept := all[:0:0]
 	for _, piece := range all {
@@ -132,13 +133,13 @@ func (p *Protocol) rebuilt(f *fetch) {
 	own := index(p.Config.Self)
 	data, err := p.code.rebuild(f.pieces, own)
 	if err != nil {
-		p.Fault("rebuild a fragment of key %q: %w", f.key, err)
+		p.Fault("rebuild a fragment of key %q: %w", f.Key, err)
 		return
 	}
 	p.Took(pathRebuilt)
-	p.keep(f.key, f.name, peerv1.FragmentState_FRAGMENT_HELD, &peerv1.FragmentPiece{Index: own, Data: data})
-	p.unwant(f.key, f.name)
-	p.noteWritten(f.key, f.name)
+	p.keep(f.Key, f.name, peerv1.FragmentState_FRAGMENT_HELD, &peerv1.FragmentPiece{Index: own, Data: data})
+	p.unwant(f.Key, f.name)
+	p.noteWritten(f.Key, f.name)
 }
 
 // abandon gives up a fragment that can't be rebuilt, if so many have answered that the metadata was written in no way
@@ -148,16 +149,11 @@ func (p *Protocol) rebuilt(f *fetch) {
 // theirs, of which at most f have not answered, so its own answer is one of those n - f.
 func (p *Protocol) abandon(f *fetch) {
 	side := p.Config.View.Before()
-	n := 0
-	for _, m := range side.Members {
-		if f.answered.Answered(p.Incarnations, m.ID) { // itself too, if it votes
-			n++
-		}
-	}
+	n := p.answered(&f.answered, side) // itself too, if it votes
 	if n < side.Size()-p.faults(side) && !p.mistakes.GiveUpEarly {
 		return
 	}
 	p.Took(pathAbandoned)
-	p.forget(f.key, f.name)
-	p.unwant(f.key, f.name)
+	p.forget(f.Key, f.name)
+	p.unwant(f.Key, f.name)
 }

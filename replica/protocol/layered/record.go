@@ -217,10 +217,7 @@ func (p *Protocol) recallDisks() {
 		return
 	}
 	var r peerv1.MemberRecord
-	err := r.UnmarshalVT(raw)
-	if err == nil {
-		err = bounds.Record(&r)
-	}
+	err := bounds.Decode(raw, &r, bounds.Record)
 	if err == nil && len(r.Known) != len(r.Members) {
 		err = errors.New("it has not one disk for each member")
 	}

@@ -111,7 +111,7 @@ func (p *Protocol) repaired(f *fetch) {
 	switch {
 	case p.mistakes.RepairLate:
 		state = peerv1.FragmentState_FRAGMENT_HELD
-	case !p.misses(f.key, f.name):
+	case !p.misses(f.Key, f.name):
 		p.Took(pathRepairOver)
 		return
 	}
@@ -121,9 +121,9 @@ func (p *Protocol) repaired(f *fetch) {
 	own := index(p.Config.Self)
 	data, err := p.code.rebuild(f.pieces, own)
 	if err != nil {
-		p.Fault("repair a fragment of key %q: %w", f.key, err)
+		p.Fault("repair a fragment of key %q: %w", f.Key, err)
 		return
 	}
 	p.Took(pathRepaired)
-	p.keep(f.key, f.name, state, &peerv1.FragmentPiece{Index: own, Data: data})
+	p.keep(f.Key, f.name, state, &peerv1.FragmentPiece{Index: own, Data: data})
 }

@@ -2,7 +2,6 @@ package layered
 
 import (
 	"fmt"
-	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
@@ -14,14 +13,12 @@ import (
 
 // write is a large value's.
 type write struct {
-	request   protocol.Request
-	key       []byte
+	base.Operation
 	value     metadata
 	fragments [][]byte
 	stored    quorum.Tally // who has its fragment durably
 	submitted bool         // the inner protocol writes the metadata
 	result    *register.Result
-	over      bool
 }
 
 func (w *write) reference() register.Value { return w.value.encode() }
@@ -34,17 +31,16 @@ func (p *Protocol) write(r protocol.Request) {
 	}
 	p.Took(pathWrite)
 	p.names++
-	w := &write{request: r, key: []byte(r.Operation.Key)}
+	w := &write{Operation: base.Operation{Request: r, Key: []byte(r.Operation.Key), Number: p.names}}
 	w.value = metadata{name{p.writer(), p.names}, len(r.Operation.Value), sumOf(r.Operation.Value)}
 	var err error
 	if w.fragments, err = p.code.encode(r.Operation.Value); err != nil {
 		p.Fault("encode a value of %d bytes: %w", len(r.Operation.Value), err)
 		return
 	}
-	p.writes[w.value.name] = w
-	p.ordered = append(p.ordered, w)
+	p.writes.Begin(w)
 	own := index(p.Config.Self)
-	p.keep(w.key, w.value.name, peerv1.FragmentState_FRAGMENT_HELD, &peerv1.FragmentPiece{Index: own, Data: w.fragments[own]})
+	p.keep(w.Key, w.value.name, peerv1.FragmentState_FRAGMENT_HELD, &peerv1.FragmentPiece{Index: own, Data: w.fragments[own]})
 	asked := len(p.Config.Nearest)
 	if p.mistakes.Thrifty && !p.Config.View.Joint() {
 		asked = p.need(p.Config.View) - 1
@@ -56,17 +52,16 @@ func (p *Protocol) write(r protocol.Request) {
 
 // writer names this process on this disk.
 func (p *Protocol) writer() register.Writer {
-	self := p.Config.Self
 	if p.mistakes.ReuseNames {
-		return register.NewWriter(uint32(self), uint32(p.Incarnations.Of(self)), 0)
+		return p.Author()
 	}
-	return register.NewWriter(uint32(self), uint32(p.Incarnations.Of(self)), p.Config.Boot)
+	return p.Writer()
 }
 
 // store hands members their fragments.
 func (p *Protocol) store(w *write, to []view.MemberID) {
 	for _, id := range to {
-		m := p.message(peerv1.Kind_FRAGMENT_STORE, 0, w.key, w.value.name)
+		m := p.message(peerv1.Kind_FRAGMENT_STORE, 0, w.Key, w.value.name)
 		m.Fragment.Index, m.Fragment.Data = index(id), w.fragments[index(id)]
 		p.Send(id, m)
 	}
@@ -92,7 +87,7 @@ func (p *Protocol) onStore(from view.MemberID, m *peerv1.Message) {
 
 // onStored counts an acknowledgement.
 func (p *Protocol) onStored(from view.MemberID, m *peerv1.Message) {
-	if w := p.writes[nameOf(m)]; w != nil {
+	if w := p.writes.Find(m.Fragment.Number); w != nil && w.value.name == nameOf(m) {
 		w.stored.Answer(p.Incarnations, from)
 		p.advance(w)
 	}
@@ -104,16 +99,16 @@ func (p *Protocol) onStored(from view.MemberID, m *peerv1.Message) {
 func (p *Protocol) advance(w *write) {
 	enough := p.durable(&w.stored)
 	switch {
-	case w.over:
+	case w.Over:
 	case !w.submitted && enough:
 		p.Took(pathWrittenOut)
 		w.submitted = true
-		p.mark(w.key, w.value.name, peerv1.FragmentState_FRAGMENT_SUBMITTED)
+		p.mark(w.Key, w.value.name, peerv1.FragmentState_FRAGMENT_SUBMITTED)
 		if !p.mistakes.SubmitBeforePersist {
 			p.barrier = p.Journal.Mark()
 		}
-		p.inside[w.request.Handle] = &operation{request: w.request, write: w}
-		r := w.request
+		p.inside[w.Request.Handle] = &operation{request: w.Request, write: w}
+		r := w.Request
 		r.Operation.Value = w.reference()
 		p.inner.Submit(r)
 	case w.result != nil && enough:
@@ -128,27 +123,26 @@ func (p *Protocol) metadataWritten(w *write, r register.Result) {
 		p.complete(w, r)
 		return
 	}
-	p.mark(w.key, w.value.name, peerv1.FragmentState_FRAGMENT_WRITTEN)
+	p.mark(w.Key, w.value.name, peerv1.FragmentState_FRAGMENT_WRITTEN)
 	w.result = &r
-	if p.advance(w); !w.over {
+	if p.advance(w); !w.Over {
 		p.Took(pathHeldBack)
 	}
 }
 
 func (p *Protocol) complete(w *write, r register.Result) {
-	w.over = true
-	delete(p.writes, w.value.name)
-	p.CompleteDurably(w.request.Handle, r)
+	p.writes.End(w)
+	p.CompleteDurably(w.Request.Handle, r)
 }
 
 // tickWrites gives up what is too late, and hands out fragments again.
 func (p *Protocol) tickWrites() {
-	p.ordered = slices.DeleteFunc(p.ordered, func(w *write) bool { return w.over })
-	for _, w := range p.ordered {
+	p.writes.Sweep(nil)
+	for w := range p.writes.InProgress() {
 		switch {
-		case p.Late(&w.request) && !w.submitted:
+		case p.Late(&w.Request) && !w.submitted:
 			p.complete(w, base.Untaken(register.Write, 1, p.tooFewStored()))
-		case p.Late(&w.request) && w.result != nil:
+		case p.Late(&w.Request) && w.result != nil:
 			p.complete(w, base.MayTake(register.Write, w.result.RoundTrips, "disks were lost during the write, and "+p.tooFewStored()))
 		default:
 			p.store(w, p.Unanswered(&w.stored))

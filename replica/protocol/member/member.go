@@ -325,23 +325,14 @@ func (m *Member) Ready() protocol.Effects {
 	if m.state != querying && m.state != asking {
 		m.disks.Note()
 	}
-	e := m.effects
+	own := m.effects
 	m.effects = protocol.Effects{}
+	e := own
 	if m.inner != nil {
-		inner := m.inner.Ready()
-		inner.Send = append(inner.Send, e.Send...)
-		inner.Refused = append(inner.Refused, e.Refused...)
-		inner.Complete = append(inner.Complete, e.Complete...)
-		inner.SendAfterPersist = append(inner.SendAfterPersist, e.SendAfterPersist...)
-		if inner.Fault == nil {
-			inner.Fault = e.Fault
-		}
-		e = inner
+		e = m.inner.Ready()
+		e.Add(own)
 	}
-	if late := m.journal.Take(); late.Sequence != 0 {
-		// One batch a turn: the inner protocol's mutations, if it took them, come first.
-		e.Persist = protocol.Batch{Sequence: late.Sequence, Mutations: append(e.Persist.Mutations, late.Mutations...)}
-	}
+	e.Add(protocol.Effects{Persist: m.journal.Take()}) // after the inner protocol's mutations
 	if e.Fault != nil {
 		return protocol.Effects{Fault: e.Fault} // nothing of a broken turn may last or leave
 	}
@@ -373,10 +364,7 @@ func (m *Member) load() (*peerv1.MemberRecord, bool, error) {
 		return nil, false, nil
 	}
 	record := &peerv1.MemberRecord{}
-	if err := record.UnmarshalVT(raw); err != nil {
-		return nil, false, fmt.Errorf("the member record on disk is damaged: %w", err)
-	}
-	if err := bounds.Record(record); err != nil {
+	if err := bounds.Decode(raw, record, bounds.Record); err != nil {
 		return nil, false, fmt.Errorf("the member record on disk is damaged: %w", err)
 	}
 	if record.Epoch > m.config.View.Epoch {

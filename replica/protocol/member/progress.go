@@ -79,10 +79,7 @@ func (m *Member) recallTransfer() error {
 		return nil
 	}
 	record := &peerv1.TransferRecord{}
-	if err := record.UnmarshalVT(raw); err != nil {
-		return fmt.Errorf("the record of the state transfer on disk is damaged: %w", err)
-	}
-	if err := bounds.Record(record); err != nil {
+	if err := bounds.Decode(raw, record, bounds.Record); err != nil {
 		return fmt.Errorf("the record of the state transfer on disk is damaged: %w", err)
 	}
 	if record.Epoch != m.config.View.Epoch && !m.mistakes.KeepFetched {

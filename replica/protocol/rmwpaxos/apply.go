@@ -123,42 +123,31 @@ func (a *application) command(c *peerv1.Command) (*peerv1.Answer, bool) {
 		a.reads = append(a.reads, answer)
 		return answer, false
 	case writeCommand:
-		a.next.Value = nil
+		a.next.Versioned = register.Versioned{Carstamp: a.nextCarstamp()}
 		if len(c.Args) > 0 {
 			a.next.Value = wire.Value(true, c.Args[0])
 		}
-		a.count()
 		return a.answer(nil), true
 	}
 	p := a.protocol
-	if c.Session != 0 && !p.mistakes.ForgetSessions { // at least once, commands have none
-		if answer := session.Recall(a.open(), c); answer != nil {
+	var table *peerv1.KeyState
+	if c.Session != 0 { // at least once, commands have none
+		table = a.open()
+		if answer := session.Recall(table, c); answer != nil && !p.mistakes.ForgetSessions {
 			p.Took(pathDuplicate)
 			return answer, false
 		}
 	}
-	out, err := p.Config.Functions.Apply(a.next.Value, wire.Call(c))
-	if err != nil {
-		out.Refused = err.Error() // another member knows the function, and this one proposes for it: it says that it can't
-	}
-	changes := out.Refused == "" && out.Changed
-	if changes {
-		a.next.Value = out.Next
-	}
-	a.count()
-	answer := a.answer(out.Reply)
-	answer.Refused = out.Refused
+	// If this member does not know the function, another one does, and this one proposes for it: the answer says so.
+	answer, changes, _ := session.Execute(p.Config.Functions, table, c, &a.next.Versioned, a.nextCarstamp())
 	a.rmws = append(a.rmws, answer)
-	if c.Session != 0 {
-		// Also what changes nothing: a duplicate that comes later may find another value.
-		session.Remember(a.open(), c, answer)
-	}
+	// What changes nothing is agreed on too if its session is remembered: a duplicate that comes later may find another
+	// value.
 	return answer, changes || c.Session != 0
 }
 
-// count begins the next carstamp.
-func (a *application) count() {
-	a.next.Carstamp = register.Carstamp{Timestamp: a.next.Carstamp.Timestamp + 1, Writer: a.protocol.author}
+func (a *application) nextCarstamp() register.Carstamp {
+	return register.Carstamp{Timestamp: a.next.Carstamp.Timestamp + 1, Writer: a.protocol.author}
 }
 
 func (a *application) answer(v register.Value) *peerv1.Answer {

@@ -130,13 +130,7 @@ func (p *Protocol) chosen(rs replies, voted round) bool {
 
 // possible reports whether those that have not refused could still be a quorum.
 func (p *Protocol) possible(refused []view.MemberID) bool {
-	p.counting.Restart()
-	for i := range p.Config.View.Members {
-		if id := p.Config.View.Members[i].ID; !slices.Contains(refused, id) {
-			p.counting.Answer(p.Counted, id)
-		}
-	}
-	return p.counting.Quorum(p.Counted, 0)
+	return p.Config.View.Quorum(func(id view.MemberID) bool { return !slices.Contains(refused, id) })
 }
 
 // answeredBy reports whether a quorum has answered at all.

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/wire"
+	"github.com/georegister/georegister/replica/register"
 )
 
 // Bounds on what a key remembers of sessions. Every replica forgets at the same place of the same order, by
@@ -54,6 +56,26 @@ func sessionAt(state *peerv1.KeyState, id uint64) int {
 // after orders sessions by when they were last seen; no two are the same.
 func after(seenAt int64, session uint64, than int64, thanSession uint64) bool {
 	return cmp.Or(cmp.Compare(seenAt, than), cmp.Compare(session, thanSession)) > 0
+}
+
+// Execute applies an rmw to a register, of which the next carstamp is given, and remembers its answer. It reports whether
+// the value is another one then. The error is that the call can't be applied here, which the answer tells as a refusal.
+func Execute(
+	functions *register.Registry, state *peerv1.KeyState, c *peerv1.Command, v *register.Versioned, next register.Carstamp,
+) (answer *peerv1.Answer, changed bool, err error) {
+	out, err := functions.Apply(v.Value, wire.Call(c))
+	if err != nil {
+		out.Refused = err.Error()
+	}
+	changed = out.Refused == "" && out.Changed
+	if changed {
+		v.Value = out.Next
+	}
+	v.Carstamp = next
+	answer = wire.Answer(register.Versioned{Carstamp: next, Value: out.Reply})
+	answer.Refused = out.Refused
+	Remember(state, c, answer)
+	return answer, changed, err
 }
 
 // Remember keeps the answer of a command, and forgets what its client has acknowledged and what is too much.
