@@ -101,11 +101,13 @@ func (a *Acceptors) Save(key []byte, acceptor Acceptor) {
 	if a.Err() != nil {
 		return
 	}
-	a.Put(a.Keys.Record(acceptorRecord, key), key, &peerv1.RMWPaxosRecord{
+	r := peerv1.RMWPaxosRecord{
 		Ack: acceptor.Promised.Wire(), Voted: acceptor.Accepted.Wire(), VotedIn: acceptor.AcceptedIn,
 		Present: acceptor.Value.Present(), Value: acceptor.Value,
 		Timestamp: acceptor.Carstamp.Timestamp, Writer: uint64(acceptor.Carstamp.Writer), Table: acceptor.Table,
-	})
+	}
+	encoded, err := r.MarshalVT()
+	a.Put(a.Keys.Record(acceptorRecord, key), key, encoded, err)
 }
 
 // AdoptMerged implements member.Inner's Adopt with what a protocol makes of this member's acceptor and that of another

@@ -75,14 +75,13 @@ func (b *Base) Unanswered(t *quorum.Tally) []view.MemberID {
 	return t.Again(&b.Config, b.Counted, b.Now)
 }
 
-// Put stores the record of a key's register under a key of the journal.
-func (b *Base) Put(record []byte, key []byte, value interface{ MarshalVT() ([]byte, error) }) {
-	raw, err := value.MarshalVT()
+// Put stores the record of a key's register, as it was encoded, under a key of the journal.
+func (b *Base) Put(record, key, encoded []byte, err error) {
 	if err != nil {
 		b.Fault("encode the register of key %q: %w", key, err)
 		return
 	}
-	b.Journal.Put(record, raw)
+	b.Journal.Put(record, encoded)
 }
 
 // Late reports whether a request's deadline has passed.

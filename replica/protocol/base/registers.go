@@ -44,7 +44,8 @@ func (r *Registers) Apply(key []byte, v register.Versioned) {
 	if !r.Load(key).Carstamp.Less(v.Carstamp) || r.Err() != nil {
 		return
 	}
-	r.Put(r.Keys.Record(registerRecord, key), key, wire.Record(v))
+	raw, err := wire.Record(v).MarshalVT()
+	r.Put(r.Keys.Record(registerRecord, key), key, raw, err)
 }
 
 // Adopt implements member.Inner: what came meanwhile under a larger carstamp stays.

@@ -204,7 +204,8 @@ func (p *Protocol) load(key []byte) record {
 func (p *Protocol) store(key []byte, r record) {
 	r.prune(p.bounds.Writes)
 	if p.Err() == nil {
-		p.Put(p.Keys.Record(recordPrefix, key), key, encode(r))
+		encoded, err := encode(r)
+		p.Put(p.Keys.Record(recordPrefix, key), key, encoded, err)
 	}
 }
 
@@ -291,8 +292,8 @@ func (r *record) merge(o *record) {
 	}
 }
 
-func encode(r record) *peerv1.GusRecord {
-	e := &peerv1.GusRecord{
+func encode(r record) ([]byte, error) {
+	e := peerv1.GusRecord{
 		Timestamp: r.Carstamp.Timestamp, Writer: uint64(r.Carstamp.Writer),
 		Present: r.Value.Present(), Value: r.Value,
 		Forgotten: r.forgotten.Timestamp, ForgottenWriter: uint64(r.forgotten.Writer),
@@ -305,7 +306,7 @@ func encode(r record) *peerv1.GusRecord {
 			Stored: w.stored, Present: w.value.Present(), Value: w.value, Decided: w.decided, Unsure: w.unsure,
 		})
 	}
-	return e
+	return e.MarshalVT()
 }
 
 // decode reads a record of this member's disk.

@@ -2,7 +2,6 @@ package member
 
 import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -17,34 +16,29 @@ func (m *Member) enough(p *quorum.Tally) bool {
 func (m *Member) serve(from view.MemberID, msg *peerv1.Message) {
 	switch msg.Kind {
 	case peerv1.Kind_JOIN_QUERY:
-		m.reply(from, &peerv1.Message{Kind: peerv1.Kind_JOIN_QUERY_REPLY, Op: msg.Op, Transfer: &peerv1.Transfer{
+		m.effects.reply(from, &peerv1.Message{Kind: peerv1.Kind_JOIN_QUERY_REPLY, Op: msg.Op, Transfer: &peerv1.Transfer{
 			Member: uint32(from), Incarnation: uint32(m.incarnations.Of(from)),
 		}})
 	case peerv1.Kind_ADOPT:
 		// Receive learned the sender's incarnation; it counts once it is durable here.
 		m.config.Took("member.adopt")
 		m.save(true)
-		m.reply(from, &peerv1.Message{Kind: peerv1.Kind_ADOPT_OK, Positions: m.disks.Known()})
+		m.effects.reply(from, &peerv1.Message{Kind: peerv1.Kind_ADOPT_OK, Positions: m.disks.Known()})
 	case peerv1.Kind_TRANSFER:
-		m.reply(from, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Op: msg.Op, Transfer: m.page(msg.GetTransfer()), Positions: m.disks.Known()})
+		m.effects.reply(from, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Op: msg.Op, Transfer: m.transfer.page(msg.GetTransfer()), Positions: m.disks.Known()})
 	}
-}
-
-// reply leaves once everything it tells of is durable.
-func (m *Member) reply(to view.MemberID, msg *peerv1.Message) {
-	m.effects.SendAfterPersist = append(m.effects.SendAfterPersist, protocol.Envelope{To: to, Message: msg})
 }
 
 func (m *Member) send(to []view.MemberID, kind peerv1.Kind) {
 	for _, id := range to {
-		m.effects.SendAfterPersist = append(m.effects.SendAfterPersist, protocol.Envelope{To: id, Message: &peerv1.Message{Kind: kind}})
+		m.effects.reply(id, &peerv1.Message{Kind: kind})
 	}
 }
 
 // query asks which incarnations of this member the others know.
 func (m *Member) query(to []view.MemberID) {
 	for _, id := range to {
-		m.reply(id, &peerv1.Message{Kind: peerv1.Kind_JOIN_QUERY, Op: m.config.Nonce})
+		m.effects.reply(id, &peerv1.Message{Kind: peerv1.Kind_JOIN_QUERY, Op: m.config.Nonce})
 	}
 }
 
@@ -67,8 +61,8 @@ func (m *Member) join(from view.MemberID, msg *peerv1.Message) {
 	case m.state != transferring || !m.knowsMe(msg): // of an earlier join
 	case msg.Kind == peerv1.Kind_ADOPT_OK:
 		m.ask.Answer(m.incarnations, from)
-		m.source(from)
-		m.askPages(m.config.Nearest)
+		m.transfer.source(from)
+		m.transfer.askPages(m.now, m.config.Nearest)
 	case msg.Kind == peerv1.Kind_TRANSFER_PAGE:
 		m.take(from, msg)
 	}
@@ -97,7 +91,7 @@ func (m *Member) takeIncarnation() {
 func (m *Member) arrived() {
 	done := quorum.Tally{}
 	for _, id := range m.config.Nearest {
-		if s := m.known(id); s != nil && s.done {
+		if s := m.transfer.known(id); s != nil && s.done {
 			done.Answer(m.incarnations, id)
 		}
 	}
@@ -115,5 +109,5 @@ func (m *Member) askAgain() {
 		return
 	}
 	m.send(again, peerv1.Kind_ADOPT)
-	m.askPages(m.config.Nearest) // those that have adopted this disk
+	m.transfer.askPages(m.now, m.config.Nearest) // those that have adopted this disk
 }

@@ -93,16 +93,10 @@ type Member struct {
 	ask     quorum.Tally
 	highest view.Incarnation // of this member, that others know
 
-	// A transfer's progress, of a newcomer or of a member in a joint view.
-	sources                   map[view.MemberID]*source
-	throttle                  throttle
-	pageBytes                 uint64
-	printer                   printer
-	records, bytes, sameBytes uint64 // Change's
+	transfer transfer
 
 	// The part in a joint view.
 	joint     bool
-	before    view.View
 	transfers bool
 	settled   claim
 	fetched   claim
@@ -110,7 +104,7 @@ type Member struct {
 	disks *position.Disks
 	doubt doubt
 
-	effects protocol.Effects
+	effects effects
 }
 
 var (
@@ -139,20 +133,23 @@ func StartWith(config protocol.Config, journal *protocol.Journal, factory Factor
 		journal:      journal,
 		incarnations: quorum.FirstDisks(config.View),
 		factory:      factory,
-		sources:      map[view.MemberID]*source{},
-		throttle:     newThrottle(&config), pageBytes: pageBytes(&config),
-		joint: config.View.Joint(), before: config.View.Before(), transfers: config.View.Transfers(config.Self),
+		joint:        config.View.Joint(), transfers: config.View.Transfers(config.Self),
+	}
+	m.transfer = transfer{
+		pages: pages{journal: journal, bytes: pageBytes(&config)}, throttle: newThrottle(&config), config: &m.config,
+		incarnations: m.incarnations, effects: &m.effects, mistakes: mistakes, before: config.View.Before(),
+		sources: map[view.MemberID]*source{},
 	}
 	if mistakes.CountOneSide {
 		m.incarnations.CountOneSide()
 	}
 	record, found, err := m.load()
 	if err == nil {
-		err = m.recallTransfer()
+		err = m.transfer.recall()
 	}
 	if err == nil {
 		m.disks, err = position.New(position.Owner{
-			Config: &m.config, Roster: m.incarnations, Journal: journal, Effects: &m.effects, CountKey: countKey, HeardKey: positionsKey,
+			Config: &m.config, Roster: m.incarnations, Journal: journal, Effects: &m.effects.Effects, CountKey: countKey, HeardKey: positionsKey,
 		})
 	}
 	if err != nil {
@@ -234,10 +231,10 @@ func (m *Member) Submit(r protocol.Request) {
 		m.doubt.requests = append(m.doubt.requests, r)
 		return
 	}
-	m.effects.Complete = append(m.effects.Complete, protocol.Completion{Handle: r.Handle, Result: register.Result{
+	m.effects.complete(r.Handle, register.Result{
 		Status:  register.Unavailable,
 		Message: "this member has an empty disk and is still fetching the state from the others",
-	}})
+	})
 }
 
 // Receive implements protocol.Machine.
@@ -250,7 +247,7 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 		return // quorums of two views need not meet
 	}
 	if err := bounds.Message(msg); err != nil {
-		m.refuse(from, err)
+		m.effects.refuse(from, err)
 		m.config.Took("member.above-bound")
 		return // nobody can have counted so far: nothing could come after it
 	}
@@ -325,8 +322,8 @@ func (m *Member) Ready() protocol.Effects {
 	if m.state != querying && m.state != asking {
 		m.disks.Note()
 	}
-	own := m.effects
-	m.effects = protocol.Effects{}
+	own := m.effects.Effects
+	m.effects = effects{}
 	e := own
 	if m.inner != nil {
 		e = m.inner.Ready()
@@ -394,16 +391,7 @@ func (m *Member) save(voter bool) {
 	for _, member := range m.config.View.Members {
 		record.Members = append(record.Members, uint32(member.ID))
 	}
-	m.put(recordKey, record, "member record")
-}
-
-func (m *Member) put(key []byte, record interface{ MarshalVT() ([]byte, error) }, what string) {
-	raw, err := record.MarshalVT()
-	if err != nil {
-		m.effects.Fault = fmt.Errorf("encode the %s: %w", what, err)
-		return
-	}
-	m.journal.Put(key, raw)
+	m.effects.put(m.journal, recordKey, record, "member record")
 }
 
 func (m *Member) becomeVoter() {

@@ -23,14 +23,21 @@ func pageBytes(c *protocol.Config) uint64 {
 	return uint64(min(max(leastPage, c.Retry.Seconds()*pageRate), mostPage))
 }
 
+// pages are those of a state transfer, made of the records that members send each other.
+type pages struct {
+	journal *protocol.Journal
+	bytes   uint64 // of a page
+	printer printer
+}
+
 func isOwn(key []byte) bool { return len(key) > 0 && key[0] == ownPrefix }
 
 // scan visits the records that members send each other, behind from and up to until (empty: to the end), as long as
 // visit wants more. It returns the key up to which it went, and whether nothing lies behind that.
-func (m *Member) scan(from, until []byte, visit func(key, value []byte) (more bool)) (end []byte, all bool) {
+func (p *pages) scan(from, until []byte, visit func(key, value []byte) (more bool)) (end []byte, all bool) {
 	end, all = bytes.Clone(from), true
 	more := true
-	m.journal.Scan(from, func(key, value []byte) bool {
+	p.journal.Scan(from, func(key, value []byte) bool {
 		switch {
 		case isOwn(key):
 			return true
@@ -63,10 +70,10 @@ func (p *printer) of(key, value []byte) print {
 
 // tell lists the prints of this member's records behind from and up to until (empty: to the end), of as many as bytes,
 // in a question for the page behind from. It returns the bytes of those records.
-func (m *Member) tell(from, until []byte, bytes uint64) (t *peerv1.Transfer, told uint64) {
+func (p *pages) tell(from, until []byte, bytes uint64) (t *peerv1.Transfer, told uint64) {
 	t = &peerv1.Transfer{From: from, Until: until}
-	end, all := m.scan(from, until, func(key, value []byte) bool {
-		print := m.printer.of(key, value)
+	end, all := p.scan(from, until, func(key, value []byte) bool {
+		print := p.printer.of(key, value)
 		t.Prints = append(t.Prints, print[:]...)
 		told += uint64(len(key) + len(value))
 		return told < bytes
@@ -91,22 +98,22 @@ func prints(list []byte) map[print]bool {
 
 // page answers a question. All of it is from the journal, which holds what this member voted on before it came to its
 // epoch, and leaves when that is durable.
-func (m *Member) page(asked *peerv1.Transfer) *peerv1.Transfer {
+func (p *pages) page(asked *peerv1.Transfer) *peerv1.Transfer {
 	t := &peerv1.Transfer{From: asked.GetFrom()}
 	there := prints(asked.GetPrints())
 	size := uint64(0)
-	t.Until, t.Last = m.scan(t.From, asked.GetUntil(), func(key, value []byte) bool {
+	t.Until, t.Last = p.scan(t.From, asked.GetUntil(), func(key, value []byte) bool {
 		bytes := uint64(len(key) + len(value))
-		if len(there) > 0 && there[m.printer.of(key, value)] {
+		if len(there) > 0 && there[p.printer.of(key, value)] {
 			t.Compared += bytes
 			return true
 		}
 		size += bytes
 		t.Records = append(t.Records, record(key, value))
-		return size < m.pageBytes
+		return size < p.bytes
 	})
 	if !t.Last {
-		t.Remaining = m.journal.Remaining(t.Until)
+		t.Remaining = p.journal.Remaining(t.Until)
 	}
 	return t
 }

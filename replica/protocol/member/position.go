@@ -79,7 +79,7 @@ func (m *Member) tickDoubt() {
 			kept = append(kept, r)
 			continue
 		}
-		m.effects.Complete = append(m.effects.Complete, protocol.Completion{Handle: r.Handle, Result: unserved(r)})
+		m.effects.complete(r.Handle, unserved(r))
 	}
 	d.requests = kept
 }

@@ -1,16 +1,10 @@
 package member
 
 import (
-	"fmt"
-
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/view"
 )
-
-// transferKey is where the journal holds the TransferRecord.
-var transferKey = []byte{ownPrefix, 't'}
 
 // Change implements protocol.Joiner.
 func (m *Member) Change() protocol.Change {
@@ -18,11 +12,15 @@ func (m *Member) Change() protocol.Change {
 		Joint: m.joint, Transfers: m.transfers,
 		Settled: m.settled.holds(m.journal), Fetched: m.fetched.holds(m.journal),
 	}
-	if m.state != voting || m.fetches() {
-		c.Remaining = m.remaining()
+	switch {
+	case m.state != voting:
+		c.Remaining = m.transfer.remaining(m.config.Nearest, true)
+	case m.fetches():
+		wanted := m.transfer.candidates()
+		c.Remaining = m.transfer.remaining(wanted[:min(len(wanted), m.transfer.missing())], false)
 	}
 	if m.state != voting || c.Joint {
-		c.Records, c.Bytes, c.SameBytes = m.records, m.bytes, m.sameBytes
+		c.Records, c.Bytes, c.SameBytes = m.transfer.records, m.transfer.bytesSent, m.transfer.bytesSame
 	}
 	return c
 }
@@ -61,7 +59,7 @@ func (m *Member) participate() {
 		return
 	}
 	switch {
-	case m.missing() > 0:
+	case m.transfer.missing() > 0:
 		m.fetch()
 	case m.isSettled(): // with what it heard of in the transfer
 		m.config.Took("member.fetched")
@@ -72,74 +70,51 @@ func (m *Member) participate() {
 
 func (m *Member) isSettled() bool { return m.inner.Unsettled() == 0 || m.mistakes.SettledAtOnce }
 
-// recallTransfer goes on with the transfer that an earlier process began in this epoch.
-func (m *Member) recallTransfer() error {
-	raw, ok := m.journal.Get(transferKey)
-	if !ok {
-		return nil
-	}
-	record := &peerv1.TransferRecord{}
-	if err := bounds.Decode(raw, record, bounds.Record); err != nil {
-		return fmt.Errorf("the record of the state transfer on disk is damaged: %w", err)
-	}
-	if record.Epoch != m.config.View.Epoch && !m.mistakes.KeepFetched {
-		return nil
-	}
-	m.records, m.bytes, m.sameBytes = record.Records, record.Bytes, record.SameBytes
-	for _, s := range record.Sources {
-		id, incarnation := view.MemberID(s.Member), view.Incarnation(s.Incarnation)
-		m.incarnations.Learn(id, incarnation) // the member's record need not know of that disk
-		m.sources[id] = &source{incarnation: incarnation, after: s.After, done: s.Done, reach: m.pageBytes}
-	}
-	return nil
-}
+// fetches reports whether this member, in a joint view, has yet to fetch the state of those before the change.
+func (m *Member) fetches() bool { return m.transfers && m.state == voting && !m.fetched.made }
 
-// saveTransfer writes how far the transfer is, in one batch with the records that came.
-func (m *Member) saveTransfer() {
-	record := &peerv1.TransferRecord{
-		Epoch: m.config.View.Epoch, Records: m.records, Bytes: m.bytes, SameBytes: m.sameBytes,
-	}
-	for _, member := range m.config.View.Members {
-		if s := m.sources[member.ID]; s != nil {
-			record.Sources = append(record.Sources, &peerv1.TransferSource{
-				Member: uint32(member.ID), Incarnation: uint32(s.incarnation), After: s.after, Done: s.done,
-			})
+// fetch goes on with as many sources as are missing. A source answers only while it votes in this epoch itself; one
+// that does not is left for the next, and tried again later.
+func (m *Member) fetch() {
+	for _, id := range m.config.Nearest {
+		if s := m.transfer.known(id); s != nil && s.asked && m.now >= s.due && s.vain+1 >= patience {
+			m.config.Took("member.source-left")
+			s.asked, s.vain = false, 0
+			s.left++
 		}
 	}
-	m.put(transferKey, record, "record of the state transfer")
+	ids := m.transfer.candidates()
+	ids = ids[:min(len(ids), m.transfer.missing())]
+	for _, id := range ids {
+		m.transfer.source(id)
+	}
+	m.transfer.askPages(m.now, ids)
+}
+
+// take goes on with a page of another member's state.
+func (m *Member) take(from view.MemberID, msg *peerv1.Message) {
+	if !m.transfer.take(m.now, from, msg, m.inner, m.unnamed(msg)) {
+		return
+	}
+	switch {
+	case m.state == voting && m.transfer.missing() > 0:
+		m.fetch()
+	case m.state == transferring:
+		m.transfer.askPages(m.now, m.config.Nearest)
+		m.arrived()
+	}
+}
+
+// unnamed reports whether a page does not say which process asked for it: members of versions that know no joint views
+// don't. Such a page may be one that an earlier process of this disk asked for. For a lost disk that joins again it
+// does as well: its source had adopted that disk (knowsMe).
+func (m *Member) unnamed(msg *peerv1.Message) bool {
+	return msg.Op == 0 && m.state == transferring && len(msg.GetTransfer().GetUntil()) == 0
 }
 
 // forgetTransfer ends what was fetched for: a join that is complete, or a joint view that is over.
 func (m *Member) forgetTransfer() {
-	if m.joint || m.mistakes.KeepFetched {
-		return
+	if !m.joint && !m.mistakes.KeepFetched {
+		m.transfer.forget()
 	}
-	clear(m.sources)
-	if _, ok := m.journal.Get(transferKey); ok {
-		m.journal.Delete(transferKey)
-	}
-}
-
-// remaining estimates what is still to come. Nobody tells how much one has that was not asked yet: as much as the
-// others, as far as they were heard since this process began.
-func (m *Member) remaining() (bytes uint64) {
-	whole := uint64(0)
-	for _, s := range m.sources { // order is irrelevant: a maximum
-		whole = max(whole, s.passed+s.remaining)
-	}
-	wanted := m.config.Nearest // a member that joins again asks all of those that adopted it
-	if m.state == voting {
-		wanted = m.candidates()
-		wanted = wanted[:min(len(wanted), m.missing())]
-	}
-	for _, id := range wanted {
-		switch s := m.known(id); {
-		case s == nil && m.state != voting:
-		case s != nil && (s.done || s.passed > 0):
-			bytes += s.remaining
-		default:
-			bytes += whole
-		}
-	}
-	return bytes
 }
