@@ -107,48 +107,34 @@ func (c *rscChecker) whole(core []int) []rscOp {
 // weakest lists some operations and those that may have left what they found, which become plain writes. It is nil
 // where that can't be told from the answers.
 func (c *rscChecker) weakest(core []int) []rscOp {
-	part, taken := map[int]rscOp{}, map[int]bool{}
-	type need struct {
-		key   string
-		value string
-	}
-	needs := map[need]bool{}
-	keys := map[string]bool{}
+	type found struct{ key, value string }
+	needs, keys := map[found]bool{}, map[string]bool{}
 	for _, i := range core {
 		o := &c.ops[i]
 		keys[o.Request.Key] = true
-		taken[i] = true
-		value, ok := finds(o)
-		switch _, kind := leaves(o); {
-		case o.known && ok:
-			part[i] = *o
-			needs[need{o.Request.Key, valueKey(value)}] = true
-		case kind == leavesValue:
-			part[i] = plainWrite(o)
-		case kind == leavesAnything:
-			return nil
+		if value, ok := finds(o); ok && o.known {
+			needs[found{o.Request.Key, valueKey(value)}] = true
 		}
 	}
+	var part []rscOp
 	for i := range c.ops {
 		o := &c.ops[i]
 		if !keys[o.Request.Key] {
 			continue
 		}
 		value, kind := leaves(o)
-		if kind == leavesAnything {
+		_, finds := finds(o)
+		asked := slices.Contains(core, i)
+		switch {
+		case kind == leavesAnything:
 			return nil
-		}
-		if kind == leavesValue && !taken[i] && needs[need{o.Request.Key, valueKey(value)}] {
-			part[i] = plainWrite(o)
-		}
-	}
-	var list []rscOp
-	for i := range c.ops {
-		if o, ok := part[i]; ok {
-			list = append(list, o)
+		case asked && finds && o.known:
+			part = append(part, *o)
+		case kind == leavesValue && (asked || needs[found{o.Request.Key, valueKey(value)}]):
+			part = append(part, plainWrite(o))
 		}
 	}
-	return list
+	return part
 }
 
 // plainWrite is a write of what an operation leaves.

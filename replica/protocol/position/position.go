@@ -28,29 +28,20 @@ func (p *Position) Learn(q Position) bool {
 	if q.Incarnation == p.Incarnation && Boot(q.Start) == Boot(p.Start) && q.Start != p.Start {
 		q.Start |= several // the disk went back between the two
 	}
-	switch was := *p; {
+	was := *p
+	switch {
 	case q.Incarnation < p.Incarnation:
-		return false
 	case q.Incarnation > p.Incarnation:
 		*p = q
-		return true
 	case q.Start == p.Start:
 		p.Batches, p.Before = max(p.Batches, q.Batches), max(p.Before, q.Before)
-		return *p != was
 	case q.Start > p.Start:
 		q.Before = max(q.Before, p.Before, p.Batches)
 		*p = q
-		return true
 	default:
 		p.Before = max(p.Before, q.Before, q.Batches)
-		return *p != was
 	}
-}
-
-func (p *Position) wire(id view.MemberID) *peerv1.Position {
-	return &peerv1.Position{
-		Member: uint32(id), Incarnation: uint32(p.Incarnation), Start: p.Start, Batches: p.Batches, Before: p.Before,
-	}
+	return *p != was
 }
 
 func read(p *peerv1.Position) Position {
@@ -88,12 +79,12 @@ type Disks struct {
 	Owner
 	now protocol.Instant
 
-	of      map[view.MemberID]*Position // of the others; never ranged over
-	dirty   bool                        // there is news that is not put
-	fresh   bool                        // there is news of witnesses that was not told
-	saveDue protocol.Instant            // with a batch that there is anyway
-	lateDue protocol.Instant            // in any case
-	told    uint64                      // batches of this disk, to all
+	of      map[view.MemberID]Position // of the others; never ranged over
+	dirty   bool                       // there is news that is not put
+	fresh   bool                       // there is news of witnesses that was not told
+	saveDue protocol.Instant           // with a batch that there is anyway
+	lateDue protocol.Instant           // in any case
+	told    uint64                     // batches of this disk, to all
 	tellDue protocol.Instant
 
 	// Of a member that has just started, until it knows whether its disk is whole.
@@ -107,7 +98,7 @@ type Disks struct {
 
 // New begins with what the journal holds.
 func New(o Owner) (*Disks, error) {
-	d := &Disks{Owner: o, of: map[view.MemberID]*Position{}}
+	d := &Disks{Owner: o, of: map[view.MemberID]Position{}}
 	if raw, ok := o.Journal.Get(o.HeardKey); ok {
 		record := &peerv1.PositionRecord{}
 		if err := bounds.Decode(raw, record, bounds.Record); err != nil {
@@ -143,14 +134,11 @@ func (d *Disks) learn(id view.MemberID, heard Position) bool {
 		return false
 	}
 	p := d.of[id]
-	if p == nil {
-		p = &Position{}
-		d.of[id] = p
-	}
 	start := p.Start
 	if !p.Learn(heard) {
 		return false
 	}
+	d.of[id] = p
 	if !d.dirty {
 		d.dirty, d.lateDue = true, d.now.Add(d.Config.Suspect)
 	}
@@ -179,37 +167,33 @@ func (d *Disks) HearWitness(id view.MemberID, promises uint64) {
 
 // Promises is the most promises that a witness was heard to have made.
 func (d *Disks) Promises(id view.MemberID) uint64 {
-	if p := d.of[id]; p != nil {
-		return p.Batches
-	}
-	return 0
+	return d.of[id].Batches
 }
 
 // Known lists the positions in the view's order.
 func (d *Disks) Known() (all []*peerv1.Position) {
 	for _, member := range d.Config.View.Members {
-		if p := d.of[member.ID]; p != nil {
-			all = append(all, p.wire(member.ID))
-		}
+		all = append(all, d.Of(member.ID)...)
 	}
 	return append(all, d.ofWitnesses()...)
 }
 
 func (d *Disks) ofWitnesses() (all []*peerv1.Position) {
 	for _, witness := range d.Config.View.Witnesses {
-		if p := d.of[witness.ID]; p != nil {
-			all = append(all, p.wire(witness.ID))
-		}
+		all = append(all, d.Of(witness.ID)...)
 	}
 	return all
 }
 
 // Of is what is known of a member, on the wire; nothing if nothing is.
 func (d *Disks) Of(id view.MemberID) []*peerv1.Position {
-	if p := d.of[id]; p != nil {
-		return []*peerv1.Position{p.wire(id)}
+	p, known := d.of[id]
+	if !known {
+		return nil
 	}
-	return nil
+	return []*peerv1.Position{{
+		Member: uint32(id), Incarnation: uint32(p.Incarnation), Start: p.Start, Batches: p.Batches, Before: p.Before,
+	}}
 }
 
 // Add has a batch that there is anyway say what was heard, now and then.

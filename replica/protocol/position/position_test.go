@@ -93,7 +93,7 @@ func TestAStartIsNotedAtOnce(t *testing.T) {
 			Roster: quorum.FirstDisks(v), Effects: &protocol.Effects{}, HeardKey: []byte("heard"),
 			Journal: protocol.NewJournal(protocoltest.Disk{}),
 		},
-		of: map[view.MemberID]*Position{},
+		of: map[view.MemberID]Position{},
 	}
 	noted := func() bool {
 		d.Note()

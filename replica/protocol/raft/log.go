@@ -110,11 +110,16 @@ func (l *log) cut(last uint64) {
 		l.written[i].index = min(l.written[i].index, last)
 	}
 	keep := int(last - l.start.Index)
-	for i := keep; i < len(l.entries); i++ {
+	l.remove(keep, len(l.entries))
+	l.entries, l.sizes = l.entries[:keep:keep], l.sizes[:keep:keep]
+}
+
+// remove takes the records of some entries from the journal, by their positions.
+func (l *log) remove(from, to int) {
+	for i := from; i < to; i++ {
 		l.Journal.Delete(l.key(l.entries[i].GetIndex()))
 		l.size -= l.sizes[i]
 	}
-	l.entries, l.sizes = l.entries[:keep:keep], l.sizes[:keep:keep]
 }
 
 // compact forgets the oldest entries that are applied, unless few are kept.
@@ -136,10 +141,7 @@ func (l *log) compact() {
 // behind makes the log begin behind an entry that is in it.
 func (l *log) behind(index, term uint64) {
 	gone := int(index - l.start.Index)
-	for i := range gone {
-		l.Journal.Delete(l.key(l.entries[i].GetIndex()))
-		l.size -= l.sizes[i]
-	}
+	l.remove(0, gone)
 	l.entries, l.sizes = slices.Clone(l.entries[gone:]), slices.Clone(l.sizes[gone:])
 	l.begin(index, term)
 }
