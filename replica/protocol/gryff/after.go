@@ -107,11 +107,9 @@ func (p *Protocol) wroteBack(o *operation) {
 		o.asked.Restart()
 		p.firstPhase(o)
 	case register.RMW:
-		if o.Trips > 0 {
-			p.Took(pathRMWAfter)
-		}
 		p.operations.End(o)
 		if o.Trips > 0 {
+			p.Took(pathRMWAfter)
 			p.waited[o.Request.Handle] = o.Trips
 		}
 		p.rmws.Submit(o.Request)

@@ -112,7 +112,7 @@ type instance struct {
 	// them: the coordinator may have committed with them. They are the initial attributes, that is, those of PreAccept as
 	// its coordinator sent it, or, of the only peer that was asked, those that it made of them (fastQuorumOfTwo).
 	agreed    bool
-	born      uint64 // the epoch in which this member, or one whose state it took, first knew of it; 0: unknown
+	since     uint64 // the epoch in which this member, or one whose state it took, first knew of it; 0: unknown
 	stored    bool   // there is a record on disk
 	forgotten bool   // executed and dropped from the object; the coordination alone still refers to it
 	element   *list.Element

@@ -41,7 +41,7 @@ func (p *store) saveState(o *object) {
 
 func (p *store) saveInstance(i *instance) {
 	record := p.about(i, peerv1.Kind_KIND_UNSPECIFIED)
-	record.Epoch = i.born
+	record.Epoch = i.since
 	p.Journal.Put(p.instanceKey(i.object.key, i.id), p.Encode(record, "an instance of %q", i.object.key))
 	i.stored = true
 }
@@ -72,10 +72,10 @@ func (p *store) loadInstances() {
 		i := p.instance(p.object(m.Key), idOf(m.Instance.GetId()))
 		i.adopt(m)
 		i.status, i.ballot, i.accepted = m.Instance.Status, m.Instance.Ballot, m.Instance.AcceptedBallot
-		i.born, i.stored = m.Epoch, true
+		i.since, i.stored = m.Epoch, true
 		// Votes of an instance are all of the epoch in which it was pre-accepted. Once a change has settled what was
 		// committed by them, they say nothing of other members' agreement (docs/protocols.md, changes of the view).
-		i.agreed = m.Instance.Agreed && (i.born >= p.Config.View.Since || p.mistakes.KeepAgreed)
+		i.agreed = m.Instance.Agreed && (i.since >= p.Config.View.Since || p.mistakes.KeepAgreed)
 		return true
 	})
 }

@@ -124,7 +124,7 @@ func (p *Core) coordinateAgain(o *object, id instanceID) *coordination {
 		i.coordination = &coordination{instance: i, phase: preempted}
 		i.recoverAt = p.Now
 	case idOf(e.GetId()) == id:
-		i = &instance{object: o, id: id, born: p.Config.View.Epoch, forgotten: true}
+		i = &instance{object: o, id: id, since: p.Config.View.Epoch, forgotten: true}
 		i.element = p.live.PushBack(i)
 		i.coordination = &coordination{instance: i, outcome: e}
 		p.enter(i.coordination, committed)
@@ -176,8 +176,8 @@ func (p *Core) hear(m *peerv1.Message) {
 		return
 	}
 	i := p.instance(o, id)
-	news := m.Epoch < i.born
-	i.born = min(i.born, m.Epoch)
+	news := m.Epoch < i.since
+	i.since = min(i.since, m.Epoch)
 	if m.Instance.Status == peerv1.Status_COMMITTED && i.status != peerv1.Status_COMMITTED {
 		p.learnCommit(i, m)
 		return

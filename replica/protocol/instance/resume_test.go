@@ -129,7 +129,7 @@ func TestWhatIsForgottenIsUnknown(t *testing.T) {
 }
 
 // What this member knew before the view is unsettled until it is executed, and so is what others knew, wherever it is
-// heard of first; what was born in the view is not.
+// heard of first; what is first known of in the view is not.
 func TestUnsettled(t *testing.T) {
 	journal := protocol.NewJournal(protocoltest.Disk{})
 	batch(t, journal, func(*Core, *coordination) {})
@@ -180,8 +180,8 @@ func TestAgreementIsForgottenOverAChange(t *testing.T) {
 		p := of(3, 2, journal)
 		p.Config.View.Since = c.since
 		p = gryffs(p.Config, journal)
-		if i := p.object([]byte("k")).instances[0]; i.agreed != c.kept || i.born != 1 {
-			t.Errorf("since %d: agreed %t, born %d", c.since, i.agreed, i.born)
+		if i := p.object([]byte("k")).instances[0]; i.agreed != c.kept || i.since != 1 {
+			t.Errorf("since %d: agreed %t, known since %d", c.since, i.agreed, i.since)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (p *store) instance(o *object, id instanceID) *instance {
 	if i := o.find(id); i != nil {
 		return i
 	}
-	i := &instance{object: o, id: id, born: p.Config.View.Epoch}
+	i := &instance{object: o, id: id, since: p.Config.View.Epoch}
 	i.element = p.live.PushBack(i)
 	p.scheduleRecovery(i)
 	at, _ := slices.BinarySearchFunc(o.instances, id, func(i *instance, id instanceID) int {
@@ -263,7 +263,7 @@ func (p *store) executedMessage(o *object, id instanceID, op uint64, state bool)
 }
 
 // isOld reports whether an instance was known in an earlier view: someone may have voted on it there.
-func (p *store) isOld(i *instance) bool { return i.born < p.Config.View.Epoch }
+func (p *store) isOld(i *instance) bool { return i.since < p.Config.View.Epoch }
 
 // placeOf counts this member's instances of a key over its lanes, and instanceAt is the other way round.
 func (p *store) placeOf(id instanceID) uint64 {

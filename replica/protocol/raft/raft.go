@@ -44,8 +44,8 @@ type Protocol struct {
 	reads     reads
 	proposals []*peerv1.RaftCommand // handed to this member as the leader, until Ready
 	extension Extension
-	fetch     *pull  // nil: this member follows the log
-	join      settle // of a newcomer
+	fetch     *pull // nil: this member follows the log
+	join      newcomer
 	ticked    bool
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// settle is how far a member whose disk was lost is.
-type settle struct {
+// newcomer is how far a member whose disk was lost is in settling.
+type newcomer struct {
 	op   uint64
 	due  protocol.Instant
 	done bool
