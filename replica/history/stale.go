@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/georegister/georegister/replica/register"
@@ -33,11 +34,4 @@ func CheckStale(ctx context.Context, operations []Operation, bound time.Duration
 func stale(o Operation) bool { return o.Request.Kind == register.Read && o.Request.Stale }
 
 // AnyStale reports whether there is a read that may be stale.
-func AnyStale(operations []Operation) bool {
-	for _, o := range operations {
-		if stale(o) {
-			return true
-		}
-	}
-	return false
-}
+func AnyStale(operations []Operation) bool { return slices.ContainsFunc(operations, stale) }

@@ -24,12 +24,9 @@ func Writer(w register.Writer) string {
 
 // Tag is timestamp/writer, with +rmws if there are any; 0 for the initial value.
 func Tag(timestamp, writer, rmws uint64) string {
-	if timestamp == 0 && writer == 0 && rmws == 0 {
-		return "0"
-	}
-	name := fmt.Sprintf("%d/%s", timestamp, Writer(register.Writer(writer)))
-	if timestamp == 0 && writer == 0 {
-		name = "0"
+	name := "0"
+	if timestamp != 0 || writer != 0 {
+		name = fmt.Sprintf("%d/%s", timestamp, Writer(register.Writer(writer)))
 	}
 	if rmws > 0 {
 		name += fmt.Sprintf("+%d", rmws)
