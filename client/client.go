@@ -79,7 +79,8 @@ func (o Options) withDefaults() (Options, error) {
 	o.PingInterval = cmp.Or(max(o.PingInterval, 0), 5*time.Second)
 	o.Timeout = cmp.Or(max(o.Timeout, 0), 10*time.Second)
 	o.AttemptTimeout = cmp.Or(max(o.AttemptTimeout, 0), 3*time.Second)
-	o.DialOptions = append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, o.DialOptions...)
+	o.DialOptions = append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
+		o.DialOptions...)
 	return o, nil
 }
 

@@ -71,7 +71,9 @@ func TestStaleReads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []register.Operation{{Kind: register.Read, Key: "k", Regular: true}, {Kind: register.Read, Key: "k", Stale: true}}
+	want := []register.Operation{
+		{Kind: register.Read, Key: "k", Regular: true}, {Kind: register.Read, Key: "k", Stale: true},
+	}
 	if got := store.Submitted(); !reflect.DeepEqual(got, want) {
 		t.Errorf("the store was asked for %+v, want %+v", got, want)
 	}
@@ -92,11 +94,15 @@ func TestErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	add := register.Operation{Kind: register.RMW, Key: "k", Call: register.Call{Function: register.Add, Args: [][]byte{[]byte("1")}}}
-	if r, err := session.Do(ctx, add); !errors.As(err, &refused) || r.Status != register.Failed || r.Message != refused.Reason || r.Carstamp.IsZero() {
+	add := register.Operation{
+		Kind: register.RMW, Key: "k", Call: register.Call{Function: register.Add, Args: [][]byte{[]byte("1")}},
+	}
+	if r, err := session.Do(ctx, add); !errors.As(err, &refused) || r.Status != register.Failed ||
+		r.Message != refused.Reason || r.Carstamp.IsZero() {
 		t.Errorf("what was refused observed %+v: %v", r, err)
 	}
-	if err := c.Set(ctx, "k", make([]byte, 1<<20+1)); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "1048576") {
+	if err := c.Set(ctx, "k", make([]byte, 1<<20+1)); !errors.Is(err, ErrTooLarge) ||
+		!strings.Contains(err.Error(), "1048576") {
 		t.Errorf("set of too much: %v", err)
 	}
 	if _, err := c.Get(ctx, strings.Repeat("k", 4097)); !errors.Is(err, ErrTooLarge) {
@@ -196,13 +202,15 @@ func TestAWriteIsSetOnce(t *testing.T) {
 	well.answer = func(op register.Operation) (register.Status, bool) {
 		if op.Kind == register.RMW { // the retry
 			written := make(chan register.Result)
-			memory.Submit(register.Operation{Kind: register.Write, Key: op.Key, Value: register.Value("theirs")}, bound, func(r register.Result) { written <- r })
+			memory.Submit(register.Operation{Kind: register.Write, Key: op.Key, Value: register.Value("theirs")}, bound,
+				func(r register.Result) { written <- r })
 			<-written
 		}
 		return 0, true
 	}
 	c := dial(t, serve(t, faulty), serve(t, well))
-	if err := c.SetOnce(within(t, bound), "k", []byte("mine")); err != nil || len(faulty.operations()) != 1 || len(well.operations()) != 1 {
+	if err := c.SetOnce(within(t, bound), "k", []byte("mine")); err != nil || len(faulty.operations()) != 1 ||
+		len(well.operations()) != 1 {
 		t.Fatalf("it came to %v after %d and %d attempts", err, len(faulty.operations()), len(well.operations()))
 	}
 	if got := memory.Value("k"); string(got) != "theirs" {
@@ -222,7 +230,8 @@ func TestNothingWasSent(t *testing.T) {
 	c := dial(t, nearest, serve(t, memory))
 	nearest.kill()
 	for i := range 20 {
-		if err := c.Set(within(t, bound), "k", []byte(fmt.Sprint(i))); err != nil && (i > 0 || !errors.Is(err, ErrOutcomeUnknown)) {
+		err := c.Set(within(t, bound), "k", []byte(fmt.Sprint(i)))
+		if err != nil && (i > 0 || !errors.Is(err, ErrOutcomeUnknown)) {
 			// Only the first may meet the connection while its end is still under way.
 			t.Fatal(err)
 		}
@@ -273,7 +282,8 @@ func TestDeadlines(t *testing.T) {
 			t.Errorf("%s at its deadline: %v", test.kind, err)
 		}
 		// On a busy machine it may not have been sent, and is then known to have no effect.
-		if got := len(stuck.operations()) > before; got && !errors.Is(err, test.want) || !got && !errors.Is(err, ErrUnavailable) && !errors.Is(err, test.want) {
+		got := len(stuck.operations()) > before
+		if got && !errors.Is(err, test.want) || !got && !errors.Is(err, ErrUnavailable) && !errors.Is(err, test.want) {
 			t.Errorf("%s at its deadline, received %t: %v", test.kind, got, err)
 		}
 		before = len(stuck.operations())
@@ -303,7 +313,8 @@ func TestNobodyThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Dial(within(t, 200*time.Millisecond), Options{Endpoints: []Endpoint{{Site: "japan", Address: address}}})
-	if !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "japan") {
+	if !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), "japan") {
 		t.Errorf("dialled nobody: %v", err)
 	}
 	// A cluster with one replica down is served by the other, and Dial does not wait for the first.
@@ -386,7 +397,9 @@ func TestManyGoroutines(t *testing.T) {
 // TestJudge follows one task over several attempts; want is the end of the last one, nil if it may be
 // followed by another.
 func TestJudge(t *testing.T) {
-	answered := func(s registerv1.Status) *registerv1.Response { return &registerv1.Response{Status: s, Message: "why"} }
+	answered := func(s registerv1.Status) *registerv1.Response {
+		return &registerv1.Response{Status: s, Message: "why"}
+	}
 	unsent, sent := &lost{cause: errors.New("gone")}, &lost{sent: true, cause: errors.New("gone")}
 	rmw := register.Operation{Kind: register.RMW, ID: register.ID{Session: 1, Number: 1}}
 	for name, test := range map[string]struct {
@@ -394,20 +407,38 @@ func TestJudge(t *testing.T) {
 		attempts []any // a response, or how it was lost
 		want     error
 	}{
-		"an unsent write is repeated":          {register.Operation{Kind: register.Write}, []any{unsent, unsent}, nil},
-		"a refused write is repeated":          {register.Operation{Kind: register.Write}, []any{answered(registerv1.Status_UNAVAILABLE)}, nil},
-		"a sent write is not":                  {register.Operation{Kind: register.Write}, []any{unsent, sent}, ErrOutcomeUnknown},
-		"an unknown write is not":              {register.Operation{Kind: register.Write}, []any{answered(registerv1.Status_UNKNOWN)}, ErrOutcomeUnknown},
-		"nor one with an unheard-of status":    {register.Operation{Kind: register.Write}, []any{answered(77)}, ErrOutcomeUnknown},
-		"an rmw without an id is not":          {register.Operation{Kind: register.RMW}, []any{sent}, ErrOutcomeUnknown},
-		"an rmw with one is":                   {rmw, []any{sent, answered(registerv1.Status_UNKNOWN)}, nil},
-		"a read is":                            {register.Operation{Kind: register.Read}, []any{sent, answered(registerv1.Status_UNKNOWN)}, nil},
-		"invalid at first":                     {rmw, []any{answered(registerv1.Status_INVALID)}, ErrInvalid},
-		"unsupported at first":                 {rmw, []any{unsent, answered(registerv1.Status_UNSUPPORTED)}, ErrUnsupported},
-		"invalid says nothing of what was":     {rmw, []any{sent, answered(registerv1.Status_INVALID)}, ErrOutcomeUnknown},
-		"unsupported says nothing of what was": {rmw, []any{sent, answered(registerv1.Status_UNSUPPORTED)}, ErrOutcomeUnknown},
-		"closed before it was sent":            {rmw, []any{&lost{cause: ErrClosed}}, ErrClosed},
-		"closed after an earlier attempt":      {rmw, []any{sent, &lost{cause: ErrClosed}}, ErrOutcomeUnknown},
+		"an unsent write is repeated": {register.Operation{Kind: register.Write}, []any{unsent, unsent}, nil},
+		"a refused write is repeated": {
+			register.Operation{Kind: register.Write}, []any{answered(registerv1.Status_UNAVAILABLE)}, nil,
+		},
+		"a sent write is not": {
+			register.Operation{Kind: register.Write}, []any{unsent, sent}, ErrOutcomeUnknown,
+		},
+		"an unknown write is not": {
+			register.Operation{Kind: register.Write}, []any{answered(registerv1.Status_UNKNOWN)}, ErrOutcomeUnknown,
+		},
+		"nor one with an unheard-of status": {
+			register.Operation{Kind: register.Write}, []any{answered(77)}, ErrOutcomeUnknown,
+		},
+		"an rmw without an id is not": {
+			register.Operation{Kind: register.RMW}, []any{sent}, ErrOutcomeUnknown,
+		},
+		"an rmw with one is": {rmw, []any{sent, answered(registerv1.Status_UNKNOWN)}, nil},
+		"a read is": {
+			register.Operation{Kind: register.Read}, []any{sent, answered(registerv1.Status_UNKNOWN)}, nil,
+		},
+		"invalid at first": {rmw, []any{answered(registerv1.Status_INVALID)}, ErrInvalid},
+		"unsupported at first": {
+			rmw, []any{unsent, answered(registerv1.Status_UNSUPPORTED)}, ErrUnsupported,
+		},
+		"invalid says nothing of what was": {
+			rmw, []any{sent, answered(registerv1.Status_INVALID)}, ErrOutcomeUnknown,
+		},
+		"unsupported says nothing of what was": {
+			rmw, []any{sent, answered(registerv1.Status_UNSUPPORTED)}, ErrOutcomeUnknown,
+		},
+		"closed before it was sent":       {rmw, []any{&lost{cause: ErrClosed}}, ErrClosed},
+		"closed after an earlier attempt": {rmw, []any{sent, &lost{cause: ErrClosed}}, ErrOutcomeUnknown},
 	} {
 		task := task{op: test.op}
 		for i, attempt := range test.attempts {
@@ -421,48 +452,8 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	given := task{op: rmw, uncertain: true}
-	if err := given.giveUp(context.Background()); !errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+	if err := given.giveUp(context.Background()); !errors.Is(err, ErrOutcomeUnknown) ||
+		!errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("given up while uncertain: %v", err)
-	}
-}
-
-func TestSessionNumbers(t *testing.T) {
-	s := &Session{id: 7, next: 1}
-	a, b, c := s.begin(), s.begin(), s.begin()
-	s.end(b.Number)
-	d := s.begin()
-	s.end(a.Number)
-	e := s.begin()
-	s.end(c.Number)
-	s.end(d.Number)
-	s.end(e.Number)
-	f := s.begin()
-	for i, test := range []struct {
-		id            register.ID
-		number, first uint64
-	}{{a, 1, 1}, {b, 2, 1}, {c, 3, 1}, {d, 4, 1}, {e, 5, 3}, {f, 6, 6}} {
-		if test.id.Session != 7 || test.id.Number != test.number || test.id.FirstIncomplete != test.first {
-			t.Errorf("id %d is %+v", i, test.id)
-		}
-	}
-}
-
-func TestPreference(t *testing.T) {
-	down := errors.New("down")
-	named := func(name string, ping time.Duration, trouble error) *endpoint {
-		return &endpoint{Endpoint: Endpoint{Address: name}, ping: ping, trouble: trouble}
-	}
-	endpoints := []*endpoint{named("never", 0, down), named("far", 9, nil), named("gone", 1, down), named("near", 2, nil)}
-	for _, test := range []struct {
-		inOrder bool
-		want    string
-	}{{false, "near far gone never "}, {true, "far near never gone "}} {
-		got := ""
-		for _, e := range byPreference(endpoints, test.inOrder) {
-			got += e.Address + " "
-		}
-		if got != test.want {
-			t.Errorf("in order %t: %s, want %s", test.inOrder, got, test.want)
-		}
 	}
 }

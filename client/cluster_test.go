@@ -33,7 +33,8 @@ func (r *replica) kill() {
 
 func serve(t testing.TB, store operation.Store) *replica {
 	t.Helper()
-	s, err := grpclistener.New(operation.Options{Store: store, Identity: operation.Identity{Member: 1, Protocol: "Gryff"}})
+	s, err := grpclistener.New(
+		operation.Options{Store: store, Identity: operation.Identity{Member: 1, Protocol: "Gryff"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,8 +35,8 @@ type endpoint struct {
 
 const (
 	// silence is for how long nobody may answer before a connection counts as lost: above what TCP takes to send a lost
-	// packet three times over any distance. Clients of a replica that comes back with another address wait for it once or
-	// twice, for the connection that they had and for one to the address that the name still had.
+	// packet three times over any distance. Clients of a replica that comes back with another address wait for it once
+	// or twice, for the connection that they had and for one to the address that the name still had.
 	silence = 3 * time.Second
 	// reconnect bounds the pause between two attempts to connect.
 	reconnect = time.Second
@@ -57,11 +57,14 @@ func newEndpoint(e Endpoint, options []grpc.DialOption) (*endpoint, error) {
 		grpc.WithInitialWindowSize(1 << 20),
 		grpc.WithInitialConnWindowSize(4 << 20),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: reconnect},
+			Backoff: backoff.Config{
+				BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: reconnect,
+			},
 			MinConnectTimeout: silence,
 		}),
-		// A connection through a partition, or to a pod that is gone with its address, is silent, not closed. What waits
-		// to be acknowledged ends it sooner than the ping, whose pause can't be shorter: gRPC has the kernel see to that.
+		// A connection through a partition, or to a pod that is gone with its address, is silent, not closed. What
+		// waits to be acknowledged ends it sooner than the ping, whose pause can't be shorter: gRPC has the kernel see
+		// to that.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: silence}),
 	}, options...)...)
 	if err != nil {
@@ -119,7 +122,9 @@ func (e *endpoint) served() (news bool) {
 func (e *endpoint) snapshot() Replica {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Replica{Endpoint: e.Endpoint, Member: e.info.GetMember(), Protocol: e.info.GetProtocol(), Ping: e.ping, Err: e.trouble}
+	return Replica{
+		Endpoint: e.Endpoint, Member: e.info.GetMember(), Protocol: e.info.GetProtocol(), Ping: e.ping, Err: e.trouble,
+	}
 }
 
 // limits are the replica's, or nil while it has not answered.

@@ -89,7 +89,8 @@ func (s *Session) Compose(process *compose.Process, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.member.process != nil {
-		return fmt.Errorf("compose a session: it is service %q of a process already; make another with Client.NewSession", s.member.name)
+		return fmt.Errorf("compose a session: it is service %q of a process already; make another with "+
+			"Client.NewSession", s.member.name)
 	}
 	if err := process.Register(name, s); err != nil {
 		return err

@@ -103,7 +103,8 @@ func TestFence(t *testing.T) {
 	}
 	defer cluster.Begin("photo", register.Value("sunset"))()
 	get(t, alice, "photo")
-	if result, err := alice.Do(ctx, register.Operation{Kind: register.Fence}); err != nil || result.Status != register.OK {
+	if result, err := alice.Do(ctx, register.Operation{Kind: register.Fence}); err != nil ||
+		result.Status != register.OK {
 		t.Fatal(result, err)
 	}
 	if got := carried(t, cluster, registerv1.Kind_FENCE); !slices.Equal(got, []string{"photo=sunset@1"}) {
@@ -162,7 +163,11 @@ func TestAFullPastIsFencedFirst(t *testing.T) {
 		key := fmt.Sprintf("k%02d", i)
 		defer cluster.Begin(key, register.Value(key))()
 		op := register.Operation{Kind: register.Read, Key: key}
-		others.Learn(&op, register.Result{Status: register.OK, Depends: true, Value: register.Value(key), Carstamp: register.Carstamp{Timestamp: 1, Writer: 1}})
+		others.Learn(&op,
+			register.Result{
+				Status: register.OK, Depends: true, Value: register.Value(key),
+				Carstamp: register.Carstamp{Timestamp: 1, Writer: 1},
+			})
 	}
 	s := session(t, here)
 	if err := s.ImportContext(others.Encode()); err != nil {
@@ -170,7 +175,8 @@ func TestAFullPastIsFencedFirst(t *testing.T) {
 	}
 	get(t, s, "else")
 	fences, carry := cluster.Requests(registerv1.Kind_FENCE), carried(t, cluster, registerv1.Kind_READ)
-	if len(fences) != 2 || len(fences[0].GetAfter()) != register.MaxDependencies || len(carry) != keys-2*register.MaxDependencies {
+	if len(fences) != 2 || len(fences[0].GetAfter()) != register.MaxDependencies ||
+		len(carry) != keys-2*register.MaxDependencies {
 		t.Errorf("%d fences, and the read carried %v", len(fences), carry)
 	}
 	for i := range keys {
@@ -212,9 +218,11 @@ func TestAFailureKeepsThePast(t *testing.T) {
 		key := fmt.Sprint("k", i)
 		defer cluster.Begin(key, nil)()
 		op := register.Operation{Kind: register.Read, Key: key}
-		s.past.Learn(&op, register.Result{Status: register.OK, Depends: true, Carstamp: register.Carstamp{Timestamp: 1, Writer: 1}})
+		s.past.Learn(&op,
+			register.Result{Status: register.OK, Depends: true, Carstamp: register.Carstamp{Timestamp: 1, Writer: 1}})
 	}
-	if err := s.Set(ended, "k", nil); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || !strings.Contains(err.Error(), "before it: fence: ") {
+	if err := s.Set(ended, "k", nil); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) ||
+		!strings.Contains(err.Error(), "before it: fence: ") {
 		t.Errorf("a write whose session could not be fenced: %v", err)
 	}
 }

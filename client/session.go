@@ -65,7 +65,9 @@ func (s *Session) begin() register.ID {
 	number := s.next
 	s.next++
 	s.incomplete = append(s.incomplete, number)
-	return register.ID{Session: s.id, Number: number, FirstIncomplete: s.incomplete[0], IssuedAt: time.Now().UnixMilli()}
+	return register.ID{
+		Session: s.id, Number: number, FirstIncomplete: s.incomplete[0], IssuedAt: time.Now().UnixMilli(),
+	}
 }
 
 // end records that a number will not be sent any more, whether its outcome is known or given up.

@@ -69,7 +69,9 @@ var errSilent = errors.New("the replica does not answer")
 
 // roundTrip sends a request and waits for its response, for ctx and for at most patience, whose end is for
 // the reason overdue. Its error is always a *lost.
-func (s *stream) roundTrip(ctx context.Context, request *registerv1.Request, patience time.Duration, overdue error) (*registerv1.Response, error) {
+func (s *stream) roundTrip(
+	ctx context.Context, request *registerv1.Request, patience time.Duration, overdue error,
+) (*registerv1.Response, error) {
 	a := s.idle.Get().(*attempt)
 	a.request, a.response, a.err, a.sent = request, nil, nil, false
 	s.mu.Lock()

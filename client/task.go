@@ -22,7 +22,9 @@ type task struct {
 
 // request makes the message of an attempt; messages are not reused, a lost stream may still hold them.
 func (t *task) request(timeout time.Duration) *registerv1.Request {
-	r := &registerv1.Request{Key: []byte(t.op.Key), TimeoutMs: uint32(max(timeout.Milliseconds(), 1)), After: wire.Dependencies(t.op.After)}
+	r := &registerv1.Request{
+		Key: []byte(t.op.Key), TimeoutMs: uint32(max(timeout.Milliseconds(), 1)), After: wire.Dependencies(t.op.After),
+	}
 	switch t.op.Kind {
 	case register.Read:
 		r.Kind, r.Stale, r.Regular = registerv1.Kind_READ, t.op.Stale, t.op.Regular
@@ -31,7 +33,9 @@ func (t *task) request(timeout time.Duration) *registerv1.Request {
 	case register.RMW:
 		r.Kind, r.Function, r.Arguments = registerv1.Kind_RMW, t.op.Call.Function, t.op.Call.Args
 		if id := t.op.ID; id.Session != 0 {
-			r.Id = &registerv1.RmwID{Session: id.Session, Number: id.Number, FirstIncomplete: id.FirstIncomplete, IssuedAt: id.IssuedAt}
+			r.Id = &registerv1.RmwID{
+				Session: id.Session, Number: id.Number, FirstIncomplete: id.FirstIncomplete, IssuedAt: id.IssuedAt,
+			}
 		}
 	case register.Fence:
 		r.Kind = registerv1.Kind_FENCE
@@ -126,7 +130,10 @@ func (t *task) giveUp(ctx context.Context) error {
 }
 
 func resultOf(r *registerv1.Response) register.Result {
-	result := register.Result{Status: register.OK, RoundTrips: int(r.RoundTrips), Fast: r.Fast, Depends: r.Depends, Proof: r.Proof, Carstamp: wire.Carstamp(r.GetCarstamp())}
+	result := register.Result{
+		Status: register.OK, RoundTrips: int(r.RoundTrips), Fast: r.Fast, Depends: r.Depends, Proof: r.Proof,
+		Carstamp: wire.Carstamp(r.GetCarstamp()),
+	}
 	if r.Present {
 		if result.Value = r.Value; result.Value == nil {
 			result.Value = register.Value{}

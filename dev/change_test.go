@@ -27,13 +27,16 @@ import (
 // Members are told how long it takes from every site at which one may join later.
 func TestDistances(t *testing.T) {
 	for spec, want := range map[string]string{
-		"{protocol: Gryff, sites: [{name: ca}, {name: va}, {name: ir}], wan: {profile: gryff}}": "[{va 36ms 0s} {ir 75.5ms 0s} {or 29.5ms 0s} {jp 56.5ms 0s}]",
-		"{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}]}":                           "[]",
-		"{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}], wan: {links: [{between: [a, b], rtt: 3ms, jitter: 1ms}, " +
+		"{protocol: Gryff, sites: [{name: ca}, {name: va}, {name: ir}], wan: {profile: gryff}}": "[{va 36ms 0s} {ir " +
+			"75.5ms 0s} {or 29.5ms 0s} {jp 56.5ms 0s}]",
+		"{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}]}": "[]",
+		"{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}], wan: {links: [{between: [a, b], rtt: 3ms, " +
+			"jitter: 1ms}, " +
 			"{between: [a, c], rtt: 4ms}, {between: [b, c], rtt: 5ms}]}}": "[{b 1.5ms 1ms} {c 2ms 0s}]",
 		// Members delay what comes to them: here, to a.
 		"{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}], wan: {links: [" +
-			"{between: [a, b], rtt: 3ms, jitter: 1ms, directions: [{from: b, delay: 7ms}, {from: a, delay: 9ms, jitter: 2ms}]}, " +
+			"{between: [a, b], rtt: 3ms, jitter: 1ms, directions: [{from: b, delay: 7ms}, {from: a, delay: 9ms, " +
+			"jitter: 2ms}]}, " +
 			"{between: [c, a], rtt: 4ms, directions: [{from: c, delay: 0s, jitter: 5ms}]}, " +
 			"{between: [b, c], rtt: 5ms, directions: [{from: c, delay: 8ms}]}]}}": "[{b 7ms 1ms} {c 0s 5ms}]",
 	} {
@@ -59,12 +62,14 @@ func TestDistances(t *testing.T) {
 const (
 	threeSites     = "{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}]}"
 	curpThree      = "{protocol: CURP, sites: [{name: a}, {name: b}, {name: c}]}"
-	dedicatedThree = "{protocol: CURP, sites: [{name: a}, {name: b}, {name: c}], curp: {witness: {placement: Dedicated}}}"
+	dedicatedThree = "{protocol: CURP, sites: [{name: a}, {name: b}, {name: c}], curp: {witness: {placement: " +
+		"Dedicated}}}"
 )
 
 func manifest(t *testing.T, spec string) *v1alpha1.GeoRegisterCluster {
 	t.Helper()
-	m, err := v1alpha1.Decode([]byte("apiVersion: georegister.io/v1alpha1\nkind: GeoRegisterCluster\nmetadata: {name: demo}\nspec: " + spec))
+	m, err := v1alpha1.Decode(
+		[]byte("apiVersion: georegister.io/v1alpha1\nkind: GeoRegisterCluster\nmetadata: {name: demo}\nspec: " + spec))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +109,10 @@ func founded(t *testing.T, spec string, o Options) *Cluster {
 	reports := map[view.MemberID]decide.Report{}
 	disk := func(id view.MemberID) string { return fmt.Sprint("disk-", id) }
 	for _, m := range r.Members {
-		reports[m.ID] = decide.Report{Disk: disk(m.ID), Waiting: true, Witness: &membership.WitnessReport{Witness: m.Witness, Disk: disk(m.Witness)}}
+		reports[m.ID] = decide.Report{
+			Disk: disk(m.ID), Waiting: true,
+			Witness: &membership.WitnessReport{Witness: m.Witness, Disk: disk(m.Witness)},
+		}
 	}
 	for _, w := range r.Witnesses {
 		reports[w.ID] = decide.Report{Witness: &membership.WitnessReport{Witness: w.ID, Disk: disk(w.ID)}}
@@ -148,25 +156,38 @@ func TestWhatIsAllowed(t *testing.T) {
 		leave   []view.MemberID
 		want    string // empty: it is allowed
 	}{
-		"two join":             {gryff, whole, []string{"or", "jp"}, nil, ""},
-		"one for another":      {gryff, whole, []string{"va"}, []view.MemberID{2}, ""},
-		"one joins":            {gryff, whole, []string{"or"}, nil, "0 of 3 members would leave and 1 join: protocol Gryff runs with 3, 5 or 7"},
-		"all leave":            {gryff, whole, nil, []view.MemberID{1, 2, 3}, "3 of 3 members would leave"},
-		"beyond the profile":   {gryff, whole, []string{"or", "mars"}, nil, "site mars: the manifest's spec.wan does not say how far it is; it knows ca, va, ir, or, jp"},
-		"no name of a site":    {threeSites, whole, []string{"d", "E"}, nil, `site "E"`},
-		"any name":             {threeSites, whole, []string{"d", "e"}, nil, ""},
-		"with one down":        {gryff, states(Serving, Down, Serving), []string{"va"}, []view.MemberID{2}, ""},
-		"without a quorum":     {gryff, states(Serving, Down, Joining), []string{"va"}, []view.MemberID{2}, "is serving,  is down,  is joining; restart or heal members"},
-		"without an answer":    {gryff, nil, []string{"va"}, []view.MemberID{2}, "no quorum is in reach"},
-		"a voter without peer": {gryff, states(Serving, NoQuorum, NoQuorum), []string{"va"}, []view.MemberID{2}, "no quorum is in reach"},
+		"two join":        {gryff, whole, []string{"or", "jp"}, nil, ""},
+		"one for another": {gryff, whole, []string{"va"}, []view.MemberID{2}, ""},
+		"one joins": {
+			gryff, whole, []string{"or"}, nil,
+			"0 of 3 members would leave and 1 join: protocol Gryff runs with 3, 5 or 7",
+		},
+		"all leave": {gryff, whole, nil, []view.MemberID{1, 2, 3}, "3 of 3 members would leave"},
+		"beyond the profile": {
+			gryff, whole, []string{"or", "mars"}, nil,
+			"site mars: the manifest's spec.wan does not say how far it is; it knows ca, va, ir, or, jp",
+		},
+		"no name of a site": {threeSites, whole, []string{"d", "E"}, nil, `site "E"`},
+		"any name":          {threeSites, whole, []string{"d", "e"}, nil, ""},
+		"with one down":     {gryff, states(Serving, Down, Serving), []string{"va"}, []view.MemberID{2}, ""},
+		"without a quorum": {
+			gryff, states(Serving, Down, Joining), []string{"va"}, []view.MemberID{2},
+			"is serving,  is down,  is joining; restart or heal members",
+		},
+		"without an answer": {gryff, nil, []string{"va"}, []view.MemberID{2}, "no quorum is in reach"},
+		"a voter without peer": {
+			gryff, states(Serving, NoQuorum, NoQuorum), []string{"va"}, []view.MemberID{2}, "no quorum is in reach",
+		},
 	} {
 		c := founded(t, test.spec, Options{})
 		err := c.allowed(test.members, test.join, test.leave)
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+		if test.want == "" && err != nil ||
+			test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 		c.directory.Record.Change = &record.Change{Join: []view.MemberID{4}}
-		if err := c.allowed(whole, test.join, test.leave); err == nil || !strings.Contains(err.Error(), "a change is going on already") {
+		if err := c.allowed(whole, test.join, test.leave); err == nil ||
+			!strings.Contains(err.Error(), "a change is going on already") {
 			t.Errorf("%s, during a change: %v", name, err)
 		}
 	}
@@ -192,7 +213,10 @@ func TestAChangeWaitsForAQuorumToConnect(t *testing.T) {
 	for _, tt := range []struct {
 		alive, asks int
 		said        string
-	}{{3, 4, "[before members change: waiting for a quorum to connect]"}, {2, 4, "[before members change: waiting for a quorum to connect]"}, {1, 1, "[]"}} {
+	}{
+		{3, 4, "[before members change: waiting for a quorum to connect]"},
+		{2, 4, "[before members change: waiting for a quorum to connect]"}, {1, 1, "[]"},
+	} {
 		var said []string
 		c := founded(t, threeSites, Options{Report: func(line string) { said = append(said, line) }})
 		asked := make([]int, c.Members())
@@ -202,7 +226,8 @@ func TestAChangeWaitsForAQuorumToConnect(t *testing.T) {
 				kill(m.units())
 			}
 		}
-		if reaches := reachesQuorum(c.view(), c.gather(t.Context())); reaches != (tt.alive > 1) || asked[0] != tt.asks || fmt.Sprint(said) != tt.said {
+		reaches := reachesQuorum(c.view(), c.gather(t.Context()))
+		if reaches != (tt.alive > 1) || asked[0] != tt.asks || fmt.Sprint(said) != tt.said {
 			t.Errorf("%d alive: quorum %t after %d looks, and %q", tt.alive, reaches, asked[0], said)
 		}
 	}
@@ -212,22 +237,28 @@ func TestWhoCanBeTrusted(t *testing.T) {
 	c := founded(t, threeSites, Options{})
 	voter := &adminv1.StatusResponse{Role: adminv1.Role_VOTER}
 	observations := func(first State, status *adminv1.StatusResponse) []Observation {
-		return []Observation{{ID: 1, Label: "a", State: first, Status: status}, {ID: 2, State: Down}, {ID: 3, State: Down}}
+		return []Observation{
+			{ID: 1, Label: "a", State: first, Status: status}, {ID: 2, State: Down}, {ID: 3, State: Down},
+		}
 	}
 	for name, test := range map[string]struct {
 		site string
 		seen []Observation
 		want string
 	}{
-		"a voter":              {"a", observations(NoQuorum, voter), ""},
-		"nobody":               {"x", observations(NoQuorum, voter), `no site "x"`},
-		"one that is down":     {"a", observations(Down, nil), "`restart a` first"},
-		"one without its disk": {"a", observations(Joining, &adminv1.StatusResponse{Role: adminv1.Role_LEARNER}), "does not have the state"},
-		"one of a quorum": {"a", []Observation{{ID: 1, State: Serving, Status: voter}, {ID: 2, State: Serving}, {ID: 3, State: Down}},
+		"a voter":          {"a", observations(NoQuorum, voter), ""},
+		"nobody":           {"x", observations(NoQuorum, voter), `no site "x"`},
+		"one that is down": {"a", observations(Down, nil), "`restart a` first"},
+		"one without its disk": {
+			"a", observations(Joining, &adminv1.StatusResponse{Role: adminv1.Role_LEARNER}), "does not have the state",
+		},
+		"one of a quorum": {"a",
+			[]Observation{{ID: 1, State: Serving, Status: voter}, {ID: 2, State: Serving}, {ID: 3, State: Down}},
 			"a quorum is in reach"},
 	} {
 		_, err := c.trusted(test.site, test.seen)
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+		if test.want == "" && err != nil ||
+			test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}
@@ -235,7 +266,10 @@ func TestWhoCanBeTrusted(t *testing.T) {
 	r := &c.directory.Record
 	r.View.Members[0].Joining = true
 	joins := func(fetched bool) []Observation {
-		return observations(NoQuorum, &adminv1.StatusResponse{Role: adminv1.Role_VOTER, Change: &adminv1.Change{Transfers: true, Fetched: fetched}})
+		return observations(NoQuorum,
+			&adminv1.StatusResponse{
+				Role: adminv1.Role_VOTER, Change: &adminv1.Change{Transfers: true, Fetched: fetched},
+			})
 	}
 	if _, err := c.trusted("a", joins(false)); err == nil || !strings.Contains(err.Error(), "does not have the state") {
 		t.Errorf("one that has fetched a part: %v", err)
@@ -259,12 +293,14 @@ func TestProgress(t *testing.T) {
 	}
 	gone, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("stopping"))
-	if lines, err := follow(gone); !slices.Equal(lines, []string{"epoch 2", "a settles"}) || err == nil || !strings.Contains(err.Error(), "stopping") {
+	if lines, err := follow(gone); !slices.Equal(lines, []string{"epoch 2", "a settles"}) || err == nil ||
+		!strings.Contains(err.Error(), "stopping") {
 		t.Errorf("followed %q, %v", lines, err)
 	}
 	p.line("over")
 	p.end(nil)
-	if lines, err := follow(t.Context()); !slices.Equal(lines, reported) || len(lines) != 3 || err != nil || p.last() != "over" {
+	if lines, err := follow(t.Context()); !slices.Equal(lines, reported) || len(lines) != 3 || err != nil ||
+		p.last() != "over" {
 		t.Errorf("followed %q of %q, %v", lines, reported, err)
 	}
 	p.end(errors.New("given up"))
@@ -291,15 +327,20 @@ func TestHowFarAMemberIs(t *testing.T) {
 		{ID: 1, Label: "a", Status: status(&adminv1.Change{Settled: true})},
 		{ID: 2, Label: "b", State: Down},
 		{ID: 3, Label: "c", Status: status(nil)}, // it leaves: nobody waits for it
-		{ID: 4, Label: "d", Status: status(&adminv1.Change{Transfers: true, Bytes: 3 * mib / 2, RemainingBytes: 5 * mib})},
+		{
+			ID: 4, Label: "d",
+			Status: status(&adminv1.Change{Transfers: true, Bytes: 3 * mib / 2, RemainingBytes: 5 * mib}),
+		},
 	}, "")
 	if want := "a is settled, b is down, d fetched 1.5 MiB, about 5.0 MiB to go"; text != want {
 		t.Errorf("%q, want %q", text, want)
 	}
 	for want, o := range map[string]Observation{
-		"settles":              {Status: status(&adminv1.Change{})},
-		"fetched all, 2.0 MiB": {Status: status(&adminv1.Change{Settled: true, Transfers: true, Fetched: true, Bytes: 2 * mib})},
-		"is to be told":        {Status: &adminv1.StatusResponse{}},
+		"settles": {Status: status(&adminv1.Change{})},
+		"fetched all, 2.0 MiB": {
+			Status: status(&adminv1.Change{Settled: true, Transfers: true, Fetched: true, Bytes: 2 * mib}),
+		},
+		"is to be told": {Status: &adminv1.StatusResponse{}},
 	} {
 		if got := o.part(joint); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -313,7 +354,9 @@ type linked struct {
 	told *[]string
 }
 
-func (l linked) SetLink(_ context.Context, r *adminv1.SetLinkRequest, _ ...grpc.CallOption) (*adminv1.SetLinkResponse, error) {
+func (l linked) SetLink(
+	_ context.Context, r *adminv1.SetLinkRequest, _ ...grpc.CallOption,
+) (*adminv1.SetLinkResponse, error) {
 	*l.told = append(*l.told, fmt.Sprint(r.Member, "-", r.Peer, " ", r.Blocked))
 	return &adminv1.SetLinkResponse{}, nil
 }

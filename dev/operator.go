@@ -19,8 +19,8 @@ const (
 	restEvery = 200 * time.Millisecond
 	// silentAfter is how long a process that runs may tell nothing before a change goes on without it.
 	silentAfter = 5 * time.Second
-	// recoverWithin is what a recovery may take beside connecting, most of it until the leases of the former master have
-	// ended.
+	// recoverWithin is what a recovery may take beside connecting, most of it until the leases of the former master
+	// have ended.
 	recoverWithin = 3 * time.Second
 )
 

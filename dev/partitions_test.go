@@ -25,7 +25,8 @@ func TestWhatCURPRefuses(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if err := founded(t, threeSites, Options{}).Kill("a/witness"); err == nil || !strings.Contains(err.Error(), "protocol Gryff has no witnesses") {
+	if err := founded(t, threeSites, Options{}).Kill("a/witness"); err == nil ||
+		!strings.Contains(err.Error(), "protocol Gryff has no witnesses") {
 		t.Errorf("%v", err)
 	}
 }
@@ -68,9 +69,12 @@ func TestLivesFollowTheView(t *testing.T) {
 	say := func() map[view.MemberID]decide.Report {
 		reports, witnesses := map[view.MemberID]decide.Report{}, c.processes.askWitnesses(t.Context())
 		for _, m := range r.Members {
-			said := &membership.MemberReport{Member: m.ID, Disk: fmt.Sprint("disk-", m.ID), Digest: r.View.Digest(), Epoch: r.View.Epoch}
+			said := &membership.MemberReport{
+				Member: m.ID, Disk: fmt.Sprint("disk-", m.ID), Digest: r.View.Digest(), Epoch: r.View.Epoch,
+			}
 			for _, p := range r.View.Partitions {
-				said.Partitions = append(said.Partitions, membership.Part{Term: p.Term, WholeTerm: p.Term, NotedTerm: p.Term, Recovered: p.Master == m.ID})
+				said.Partitions = append(said.Partitions,
+					membership.Part{Term: p.Term, WholeTerm: p.Term, NotedTerm: p.Term, Recovered: p.Master == m.ID})
 			}
 			reports[m.ID] = decide.Report{Running: true, Member: said, Witness: witnesses[m.ID]}
 		}
@@ -112,11 +116,18 @@ func TestLivesFollowTheView(t *testing.T) {
 func TestWhatAMemberTells(t *testing.T) {
 	got := fmt.Sprintf("%+v", *Observation{ID: 5, Status: &adminv1.StatusResponse{
 		Disk: "d", Digest: "x", View: &adminv1.View{Epoch: 4},
-		Peers:      []*adminv1.Peer{{Member: 1, Reachable: true}, {Member: 3, Connected: true}},
-		Witnesses:  []*adminv1.Peer{{Member: 2, Reachable: true}, {Member: 4}},
-		Partitions: []*adminv1.Part{{Term: 7, Lost: true, Recovered: true, Restarted: true, CaughtUp: []uint32{3}, Copying: true, WholeTerm: 6, NotedTerm: 5, Length: 9}},
+		Peers:     []*adminv1.Peer{{Member: 1, Reachable: true}, {Member: 3, Connected: true}},
+		Witnesses: []*adminv1.Peer{{Member: 2, Reachable: true}, {Member: 4}},
+		Partitions: []*adminv1.Part{
+			{
+				Term: 7, Lost: true, Recovered: true, Restarted: true, CaughtUp: []uint32{3}, Copying: true,
+				WholeTerm: 6, NotedTerm: 5, Length: 9,
+			},
+		},
 	}}.report().Member)
-	if want := "{Member:5 Disk:d Digest:x Epoch:4 Settled:false Fetched:false Hears:[1 2] Partitions:[{Term:7 Lost:true Recovered:true Restarted:true CaughtUp:[3] Copying:true WholeTerm:6 NotedTerm:5 Length:9}]}"; got != want {
+	want := "{Member:5 Disk:d Digest:x Epoch:4 Settled:false Fetched:false Hears:[1 2] Partitions:[{Term:7 Lost:true " +
+		"Recovered:true Restarted:true CaughtUp:[3] Copying:true WholeTerm:6 NotedTerm:5 Length:9}]}"
+	if got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -138,7 +149,8 @@ func TestWhatRecoverRefuses(t *testing.T) {
 		{curpThree, []string{"a"}, "all members that are left go on: `recover all`"},
 		{threeSites, []string{"a", "1"}, "use: recover MEMBER"},
 	} {
-		if _, err := founded(t, tt.spec, Options{}).Recover(t.Context(), tt.who[0], tt.who[1:]...); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := founded(t, tt.spec, Options{}).Recover(t.Context(), tt.who[0], tt.who[1:]...); err == nil ||
+			!strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", tt.who, err, tt.want)
 		}
 	}

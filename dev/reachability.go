@@ -28,8 +28,8 @@ func settling(spec v1alpha1.GeoRegisterClusterSpec) time.Duration {
 	return settleLeast + settleRTTs*farthest
 }
 
-// reachability judges what members say of whom they hear, over time. One that has just taken on a view hears nobody for a
-// moment: if that counted, each view would give the reason for the next.
+// reachability judges what members say of whom they hear, over time. One that has just taken on a view hears nobody for
+// a moment: if that counted, each view would give the reason for the next.
 type reachability struct {
 	settle time.Duration
 	of     map[view.MemberID]*heard

@@ -81,7 +81,8 @@ func TestWhoIsLostIsNotHeard(t *testing.T) {
 func TestSettlingFollowsTheDistances(t *testing.T) {
 	for spec, want := range map[string]time.Duration{
 		curpThree: settleLeast,
-		"{protocol: CURP, sites: [{name: ca}, {name: va}, {name: ir}], wan: {profile: gryff}}": settleLeast + settleRTTs*220*time.Millisecond,
+		"{protocol: CURP, sites: [{name: ca}, {name: va}, {name: ir}], wan: {profile: gryff}}": settleLeast +
+			settleRTTs*220*time.Millisecond,
 	} {
 		if got := settling(manifest(t, spec).Spec); got != want {
 			t.Errorf("%s: %s, want %s", spec, got, want)

@@ -68,13 +68,16 @@ func ListChaos(out io.Writer) error {
 }
 
 // chaosParameters are those of a run on a cluster, with its times.
-func (k *Kubernetes) chaosParameters(ctx context.Context, c *v1alpha1.GeoRegisterCluster, o ChaosOptions) (chaos.Parameters, error) {
+func (k *Kubernetes) chaosParameters(
+	ctx context.Context, c *v1alpha1.GeoRegisterCluster, o ChaosOptions,
+) (chaos.Parameters, error) {
 	defaults, err := chaos.Defaults()
 	if err != nil {
 		return defaults, err
 	}
 	p := defaults
-	p.Cluster, p.Namespace, p.Protocol, p.Seed = c.Name, c.Namespace, string(c.Spec.Protocol), strconv.FormatUint(o.Seed, 10)
+	p.Cluster, p.Namespace, p.Protocol, p.Seed = c.Name, c.Namespace, string(c.Spec.Protocol),
+		strconv.FormatUint(o.Seed, 10)
 	p.Load = o.Duration.String()
 	p.Sites = strings.Join(siteNames(c), ",")
 	if p.Site, p.Peer, p.Minority, err = chooseSites(c, o.Site, o.Peer); err != nil {
@@ -109,7 +112,8 @@ func chooseSites(c *v1alpha1.GeoRegisterCluster, site, peer string) (hit, spared
 	}
 	for _, given := range []struct{ flag, name string }{{"--site", site}, {"--peer", peer}} {
 		if given.name != "" && !slices.Contains(names, given.name) {
-			return "", "", nil, fmt.Errorf("%s %s: cluster %s has the sites %s", given.flag, given.name, c.Name, strings.Join(names, ", "))
+			return "", "", nil, fmt.Errorf("%s %s: cluster %s has the sites %s", given.flag, given.name, c.Name,
+				strings.Join(names, ", "))
 		}
 	}
 	few := func(n int) bool { return 2*n < total }
@@ -122,11 +126,15 @@ func chooseSites(c *v1alpha1.GeoRegisterCluster, site, peer string) (hit, spared
 		}
 	}
 	if hit == "" {
-		return "", "", nil, fmt.Errorf("cluster %s has no site that its quorum can do without; name the one that is hit by --site", c.Name)
+		return "", "", nil,
+			fmt.Errorf("cluster %s has no site that its quorum can do without; name the one that is hit by --site",
+				c.Name)
 	}
 	i := slices.IndexFunc(names, func(name string) bool { return name != hit && (peer == "" || name == peer) })
 	if i < 0 {
-		return "", "", nil, fmt.Errorf("cluster %s has no site that is not hit: site %s is; name two different ones by --site and --peer", c.Name, hit)
+		return "", "", nil,
+			fmt.Errorf("cluster %s has no site that is not hit: site %s is; name two different ones by --site "+
+				"and --peer", c.Name, hit)
 	}
 	spared = names[i]
 	minority = []string{hit}
@@ -165,7 +173,8 @@ func (k *Kubernetes) memberImage(ctx context.Context, cluster string) (string, e
 			return pod.Spec.Containers[i].Image, nil
 		}
 	}
-	return "", fmt.Errorf("cluster %s has no pods, whose image the verification could run; name one by --image", cluster)
+	return "", fmt.Errorf("cluster %s has no pods, whose image the verification could run; name one by --image",
+		cluster)
 }
 
 // chaosExperiments are those that a run injects.
@@ -216,12 +225,15 @@ const (
 )
 
 // listChaos lists objects of a kind of Chaos Mesh in the namespace.
-func (k *Kubernetes) listChaos(ctx context.Context, kind schema.GroupVersionKind, labels client.MatchingLabels) ([]unstructured.Unstructured, error) {
+func (k *Kubernetes) listChaos(
+	ctx context.Context, kind schema.GroupVersionKind, labels client.MatchingLabels,
+) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	err := k.Client.List(ctx, list, client.InNamespace(k.Namespace), labels)
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("the apiserver has no %s of %s: install Chaos Mesh first (docs/chaos.md)", kind.Kind, kind.GroupVersion())
+		return nil, fmt.Errorf("the apiserver has no %s of %s: install Chaos Mesh first (docs/chaos.md)", kind.Kind,
+			kind.GroupVersion())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list the %ss of namespace %s: %w", kind.Kind, k.Namespace, err)

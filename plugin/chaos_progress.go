@@ -25,7 +25,8 @@ func (r *chaosRun) progress(ctx context.Context) error {
 		return err
 	}
 	slices.SortStableFunc(nodes, func(a, b unstructured.Unstructured) int {
-		return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time), strings.Compare(a.GetName(), b.GetName()))
+		return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time),
+			strings.Compare(a.GetName(), b.GetName()))
 	})
 	for i := range nodes {
 		news, err := r.news(ctx, &nodes[i])
@@ -90,7 +91,8 @@ func (r *chaosRun) injected(ctx context.Context, node *unstructured.Unstructured
 	if kind == scheduleKind.Kind {
 		what, _, _ := unstructured.NestedString(node.Object, "spec", "schedule", "type")
 		var err error
-		if objects, err = r.listChaos(ctx, chaosGroup.WithKind(what), client.MatchingLabels{managedByLabel: name}); err != nil {
+		if objects, err = r.listChaos(ctx, chaosGroup.WithKind(what),
+			client.MatchingLabels{managedByLabel: name}); err != nil {
 			return nil, err
 		}
 	} else {
@@ -179,11 +181,13 @@ func (k *Kubernetes) StopChaos(ctx context.Context, out io.Writer, run string) e
 func (k *Kubernetes) unscheduled(ctx context.Context, schedule *unstructured.Unstructured) error {
 	kind, _, _ := unstructured.NestedString(schedule.Object, "spec", "type")
 	return poll(ctx, pollEvery, func() (bool, string, error) {
-		left, err := k.listChaos(ctx, chaosGroup.WithKind(kind), client.MatchingLabels{managedByLabel: schedule.GetName()})
+		left, err := k.listChaos(ctx, chaosGroup.WithKind(kind),
+			client.MatchingLabels{managedByLabel: schedule.GetName()})
 		if err != nil || len(left) == 0 {
 			return err == nil, "", err
 		}
-		return false, fmt.Sprintf("not healed yet: %s %s is still there; docs/chaos.md says what to do where the node's "+
-			"daemon is gone", kind, left[0].GetName()), nil
+		return false,
+			fmt.Sprintf("not healed yet: %s %s is still there; docs/chaos.md says what to do where the node's "+
+				"daemon is gone", kind, left[0].GetName()), nil
 	})
 }

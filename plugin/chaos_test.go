@@ -36,64 +36,74 @@ type controllers struct {
 }
 
 // chaotic is a connection to an apiserver with Chaos Mesh, played by c; what is applied is handed to applied.
-func chaotic(t *testing.T, c controllers, applied func(*unstructured.Unstructured), objects ...client.Object) *Kubernetes {
+func chaotic(
+	t *testing.T, c controllers, applied func(*unstructured.Unstructured), objects ...client.Object,
+) *Kubernetes {
 	t.Helper()
 	k := connect(t, nil)
 	scheme, err := newScheme()
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-		Apply: func(ctx context.Context, w client.WithWatch, o runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
-			text, err := json.Marshal(o)
-			if err != nil {
-				return err
-			}
-			object := &unstructured.Unstructured{}
-			if err := json.Unmarshal(text, &object.Object); err != nil {
-				return err
-			}
-			if applied != nil {
-				applied(object.DeepCopy())
-			}
-			if object.GetKind() == "Job" {
-				return errors.Join(w.Create(ctx, object), w.Create(ctx, c.pod(object.GetName())))
-			}
-			object.Object["status"] = conditions("Accomplished")
-			node := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(c.node)}
-			node.SetGroupVersionKind(workflowNodeKind)
-			node.SetNamespace(namespace)
-			node.SetName("n")
-			node.SetLabels(map[string]string{workflowLabel: object.GetName()})
-			return errors.Join(w.Create(ctx, object), w.Create(ctx, node))
-		},
-		Delete: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.DeleteOption) error {
-			if o.GetObjectKind().GroupVersionKind() == workflowKind {
-				node := &unstructured.Unstructured{}
+	k.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Apply: func(ctx context.Context, w client.WithWatch, o runtime.ApplyConfiguration,
+				_ ...client.ApplyOption) error {
+				text, err := json.Marshal(o)
+				if err != nil {
+					return err
+				}
+				object := &unstructured.Unstructured{}
+				if err := json.Unmarshal(text, &object.Object); err != nil {
+					return err
+				}
+				if applied != nil {
+					applied(object.DeepCopy())
+				}
+				if object.GetKind() == "Job" {
+					return errors.Join(w.Create(ctx, object), w.Create(ctx, c.pod(object.GetName())))
+				}
+				object.Object["status"] = conditions("Accomplished")
+				node := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(c.node)}
 				node.SetGroupVersionKind(workflowNodeKind)
 				node.SetNamespace(namespace)
 				node.SetName("n")
-				if err := w.Delete(ctx, node); err != nil {
-					return err
+				node.SetLabels(map[string]string{workflowLabel: object.GetName()})
+				return errors.Join(w.Create(ctx, object), w.Create(ctx, node))
+			},
+			Delete: func(ctx context.Context, w client.WithWatch, o client.Object,
+				options ...client.DeleteOption) error {
+				if o.GetObjectKind().GroupVersionKind() == workflowKind {
+					node := &unstructured.Unstructured{}
+					node.SetGroupVersionKind(workflowNodeKind)
+					node.SetNamespace(namespace)
+					node.SetName("n")
+					if err := w.Delete(ctx, node); err != nil {
+						return err
+					}
 				}
-			}
-			return w.Delete(ctx, o, options...)
-		},
-	}).Build()
+				return w.Delete(ctx, o, options...)
+			},
+		}).Build()
 	return k
 }
 
 func (c controllers) pod(job string) *corev1.Pod {
 	message, _ := json.Marshal(checked.Summary{
-		Verdict: c.verdict, Operations: 42, Outcomes: map[string]int{"ok": 42}, Sites: map[string]checked.SiteSummary{"a": {OK: 42, LongestGap: 1234}},
+		Verdict: c.verdict, Operations: 42, Outcomes: map[string]int{"ok": 42},
+		Sites: map[string]checked.SiteSummary{"a": {OK: 42, LongestGap: 1234}},
 	})
-	state := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: c.exit, Message: string(message)}}
+	state := corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: c.exit, Message: string(message)},
+	}
 	if c.verdict == "" {
 		state = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: job + "-p", Labels: map[string]string{batchv1.JobNameLabel: job}},
-		Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: state}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: job + "-p", Labels: map[string]string{batchv1.JobNameLabel: job},
+		},
+		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: state}}},
 	}
 }
 
@@ -115,7 +125,8 @@ func killed() (node map[string]any, object *unstructured.Unstructured) {
 	object.SetGroupVersionKind(chaosGroup.WithKind("PodChaos"))
 	object.SetNamespace(namespace)
 	object.SetName("kill-x")
-	return map[string]any{"spec": map[string]any{"type": "PodChaos", "templateName": "kill-replica-inject"}, "status": status}, object
+	return map[string]any{"spec": map[string]any{"type": "PodChaos", "templateName": "kill-replica-inject"},
+		"status": status}, object
 }
 
 // image is a member that runs one.
@@ -130,7 +141,9 @@ func TestChaosRun(t *testing.T) {
 	var made []*unstructured.Unstructured
 	cluster := healthy()
 	cluster.Spec.WAN = &v1alpha1.WAN{Provider: v1alpha1.ChaosMesh}
-	k := chaotic(t, controllers{node: node, verdict: checked.Proved}, func(o *unstructured.Unstructured) { made = append(made, o) },
+	k := chaotic(t, controllers{node: node, verdict: checked.Proved}, func(o *unstructured.Unstructured) {
+		made = append(made, o)
+	},
 		cluster, image(0), image(1), image(2), object)
 	report := filepath.Join(t.TempDir(), "report")
 	var out bytes.Buffer
@@ -141,8 +154,10 @@ func TestChaosRun(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	for _, want := range []string{
-		"on cluster first: all for 10m0s; site c is hit, a is not, c are a minority", "kill-replica: injected: first--b--2-0 (kill-x)",
-		"kill-replica: healed", "verdict: proved", "1234.0", "42 operations: 42 ok", "[chaos] healed: nothing is injected any more", "[verify] fake logs",
+		"on cluster first: all for 10m0s; site c is hit, a is not, c are a minority",
+		"kill-replica: injected: first--b--2-0 (kill-x)",
+		"kill-replica: healed", "verdict: proved", "1234.0", "42 operations: 42 ok",
+		"[chaos] healed: nothing is injected any more", "[verify] fake logs",
 		"Not delayed: the way between a site's clients and its own members",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -157,13 +172,15 @@ func TestChaosRun(t *testing.T) {
 	}
 	run := made[0].GetLabels()[chaos.RunLabel]
 	for _, o := range made {
-		if run == "" || o.GetLabels()[chaos.RunLabel] != run || !strings.HasSuffix(o.GetName(), "-"+run) || o.GetNamespace() != namespace {
+		if run == "" || o.GetLabels()[chaos.RunLabel] != run || !strings.HasSuffix(o.GetName(), "-"+run) ||
+			o.GetNamespace() != namespace {
 			t.Errorf("%s/%s is labelled %v", o.GetNamespace(), o.GetName(), o.GetLabels())
 		}
 	}
 	containers, _, _ := unstructured.NestedSlice(made[0].Object, "spec", "template", "spec", "containers")
 	args, _, _ := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
-	if containers[0].(map[string]any)["image"] != "georegister:v1" || !slices.Contains(args, "--sites=a,b,c") || !slices.Contains(args, "--seed=7") {
+	if containers[0].(map[string]any)["image"] != "georegister:v1" || !slices.Contains(args, "--sites=a,b,c") ||
+		!slices.Contains(args, "--seed=7") {
 		t.Errorf("the verification is %v", containers)
 	}
 	// The verdict stays, what injects does not.
@@ -181,7 +198,8 @@ func remaining(t *testing.T, k *Kubernetes) []string {
 		if kind == "Job" {
 			group = batchv1.SchemeGroupVersion
 		}
-		objects, err := k.listChaos(t.Context(), group.WithKind(kind), client.MatchingLabels{build.NameLabel: chaos.Application})
+		objects, err := k.listChaos(t.Context(), group.WithKind(kind),
+			client.MatchingLabels{build.NameLabel: chaos.Application})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,13 +226,16 @@ func TestChaosVerdicts(t *testing.T) {
 	}{
 		{"a violation", controllers{node: node, verdict: checked.Violated, exit: 1}, true, "the cluster failed"},
 		{"no decision", controllers{node: node, verdict: checked.NotDecided, exit: 2}, false, "decided nothing"},
-		{"nothing was injected", controllers{node: waits, verdict: checked.Proved}, false, "kill-replica: not injected into all that it should hit"},
-		{"a quorum that is gone", controllers{node: aborted, verdict: checked.Proved}, true, "a quorum was not there for a minute"},
+		{"nothing was injected", controllers{node: waits, verdict: checked.Proved}, false,
+			"kill-replica: not injected into all that it should hit"},
+		{"a quorum that is gone", controllers{node: aborted, verdict: checked.Proved}, true,
+			"a quorum was not there for a minute"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			k := chaotic(t, tt.plays, nil, healthy(), image(0), object)
 			var out bytes.Buffer
-			err := k.RunChaos(t.Context(), &out, "kill-replica", ChaosOptions{Duration: 10 * time.Minute, Every: time.Minute})
+			err := k.RunChaos(t.Context(), &out, "kill-replica",
+				ChaosOptions{Duration: 10 * time.Minute, Every: time.Minute})
 			if err == nil || errors.Is(err, ErrChaosFailed) != tt.failed || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v\n%s", err, out.String())
 			}
@@ -236,7 +257,9 @@ func TestChaosHealsWhenInterrupted(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || errors.Is(err, ErrChaosFailed) {
 		t.Errorf("got %v", err)
 	}
-	if left := remaining(t, k); len(left) > 0 || !strings.Contains(out.String(), "interrupted: healing") || !strings.Contains(out.String(), "healed: nothing") {
+	left := remaining(t, k)
+	if len(left) > 0 || !strings.Contains(out.String(), "interrupted: healing") ||
+		!strings.Contains(out.String(), "healed: nothing") {
 		t.Errorf("left are %q\n%s", left, out.String())
 	}
 }
@@ -255,16 +278,25 @@ func TestChaosMistakes(t *testing.T) {
 		objects          []client.Object
 		want             string
 	}{
-		{"no such experiment", "flood", ChaosOptions{Duration: time.Hour, Every: time.Minute}, nil, "there is no experiment flood; there are: clock-skew"},
-		{"none of several", EveryExperiment, ChaosOptions{Duration: time.Hour, Experiments: []string{"flood"}}, nil, "there is no experiment flood"},
-		{"too short for all", EveryExperiment, ChaosOptions{Duration: time.Minute}, nil, "--duration 1m0s is too short for 6 experiments; give at least 5m30s"},
-		{"too short for one", "kill-site", ChaosOptions{Duration: 2 * time.Minute, Every: time.Minute}, nil, "too short to inject every 1m0s; give at least 2m25s"},
-		{"no such site", "kill-site", ChaosOptions{Duration: time.Hour, Every: time.Minute, Site: "x"}, nil, "--site x: cluster first has the sites a, b, c"},
-		{"one site for both", "kill-site", ChaosOptions{Duration: time.Hour, Every: time.Minute, Site: "a", Peer: "a"}, nil, "name two different ones"},
-		{"a second run", "kill-site", ChaosOptions{Duration: time.Hour, Every: time.Minute}, []client.Object{busy}, "Workflow first-chaos-other is under way"},
+		{"no such experiment", "flood", ChaosOptions{Duration: time.Hour, Every: time.Minute}, nil,
+			"there is no experiment flood; there are: clock-skew"},
+		{"none of several", EveryExperiment, ChaosOptions{Duration: time.Hour, Experiments: []string{"flood"}}, nil,
+			"there is no experiment flood"},
+		{"too short for all", EveryExperiment, ChaosOptions{Duration: time.Minute}, nil,
+			"--duration 1m0s is too short for 6 experiments; give at least 5m30s"},
+		{"too short for one", "kill-site", ChaosOptions{Duration: 2 * time.Minute, Every: time.Minute}, nil,
+			"too short to inject every 1m0s; give at least 2m25s"},
+		{"no such site", "kill-site", ChaosOptions{Duration: time.Hour, Every: time.Minute, Site: "x"}, nil,
+			"--site x: cluster first has the sites a, b, c"},
+		{"one site for both", "kill-site", ChaosOptions{Duration: time.Hour, Every: time.Minute, Site: "a", Peer: "a"},
+			nil, "name two different ones"},
+		{"a second run", "kill-site", ChaosOptions{Duration: time.Hour, Every: time.Minute}, []client.Object{busy},
+			"Workflow first-chaos-other is under way"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			k := chaotic(t, controllers{}, func(o *unstructured.Unstructured) { t.Errorf("made %s", o.GetName()) }, append(tt.objects, healthy(), image(0))...)
+			k := chaotic(t, controllers{}, func(o *unstructured.Unstructured) {
+				t.Errorf("made %s", o.GetName())
+			}, append(tt.objects, healthy(), image(0))...)
 			err := k.RunChaos(t.Context(), &bytes.Buffer{}, tt.experiment, tt.options)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || errors.Is(err, ErrChaosFailed) {
 				t.Errorf("got %v, want %s", err, tt.want)
@@ -277,13 +309,16 @@ func TestChaosMistakes(t *testing.T) {
 func TestKillingAllNeedsDisks(t *testing.T) {
 	cluster := healthy()
 	cluster.Spec.Storage.Durability = v1alpha1.Interval
-	k := chaotic(t, controllers{}, func(o *unstructured.Unstructured) { t.Errorf("made %s", o.GetName()) }, cluster, image(0))
+	k := chaotic(t, controllers{}, func(o *unstructured.Unstructured) {
+		t.Errorf("made %s", o.GetName())
+	}, cluster, image(0))
 	for name, o := range map[string]ChaosOptions{
 		killAll:         {Duration: time.Hour, Every: time.Minute},
 		EveryExperiment: {Duration: time.Hour, Experiments: []string{"kill-site", killAll}},
 	} {
 		err := k.RunChaos(t.Context(), &bytes.Buffer{}, name, o)
-		if err == nil || !strings.Contains(err.Error(), "cluster first has durability Interval, and would be lost: it is for Sync") {
+		if err == nil ||
+			!strings.Contains(err.Error(), "cluster first has durability Interval, and would be lost: it is for Sync") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -292,7 +327,8 @@ func TestKillingAllNeedsDisks(t *testing.T) {
 func TestChaosNeedsChaosMesh(t *testing.T) {
 	k := connect(t, nil, healthy(), image(0))
 	k.Client = interceptor.NewClient(k.Client.(client.WithWatch), interceptor.Funcs{
-		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList,
+			options ...client.ListOption) error {
 			if kind := list.GetObjectKind().GroupVersionKind(); kind.Group == chaosGroup.Group {
 				return &meta.NoKindMatchError{GroupKind: kind.GroupKind()}
 			}
@@ -311,7 +347,8 @@ func TestChaosChoosesSites(t *testing.T) {
 	five.Spec.Sites[0].Members = &two
 	five.Spec.Sites[2].Members = &two
 	for _, tt := range []struct{ site, peer, want string }{
-		{"", "", "c a [c]"}, {"b", "", "b a [b]"}, {"a", "", "a b [a]"}, {"", "c", "b c [b]"}, {"b", "c", "b c [b]"}, {"", "b", "c b [c]"},
+		{"", "", "c a [c]"}, {"b", "", "b a [b]"}, {"a", "", "a b [a]"}, {"", "c", "b c [b]"}, {"b", "c", "b c [b]"},
+		{"", "b", "c b [c]"},
 	} {
 		site, peer, minority, err := chooseSites(five, tt.site, tt.peer)
 		if got := site + " " + peer + " [" + strings.Join(minority, " ") + "]"; err != nil || got != tt.want {
@@ -320,14 +357,17 @@ func TestChaosChoosesSites(t *testing.T) {
 	}
 	single := healthy()
 	single.Spec.Sites = single.Spec.Sites[:1]
-	if _, _, _, err := chooseSites(single, "", ""); err == nil || !strings.Contains(err.Error(), "no site that its quorum can do without") {
+	if _, _, _, err := chooseSites(single, "", ""); err == nil ||
+		!strings.Contains(err.Error(), "no site that its quorum can do without") {
 		t.Errorf("a cluster of one site: %v", err)
 	}
 }
 
 func TestChaosStop(t *testing.T) {
 	object := func(kind, name, run string, status map[string]any) *unstructured.Unstructured {
-		o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"type": "PodChaos"}, "status": status}}
+		o := &unstructured.Unstructured{
+			Object: map[string]any{"spec": map[string]any{"type": "PodChaos"}, "status": status},
+		}
 		o.SetGroupVersionKind(chaosGroup.WithKind(kind))
 		if kind == "Job" {
 			o.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind(kind))
@@ -346,7 +386,9 @@ func TestChaosStop(t *testing.T) {
 		run, want string
 	}{
 		{"one", "Workflow w1 is deleted\nJob j1 is deleted\nhealed: nothing is injected any more\n"},
-		{"", "Workflow w1 is deleted\nSchedule s2 is deleted\nJob j2 is deleted\nhealed: nothing is injected any more\n"},
+		{"",
+			"Workflow w1 is deleted\nSchedule s2 is deleted\nJob j2 is deleted\nhealed: nothing is injected " +
+				"any more\n"},
 		{"three", "namespace shop has no chaos to stop\n"},
 	} {
 		k := connect(t, nil, all...)
@@ -371,7 +413,8 @@ func TestChaosThatStays(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := k.healed(ctx, "w")
-	if err == nil || !strings.Contains(err.Error(), "not healed yet: WorkflowNode partition-site-inject-x") || !strings.Contains(err.Error(), "docs/chaos.md") {
+	if err == nil || !strings.Contains(err.Error(), "not healed yet: WorkflowNode partition-site-inject-x") ||
+		!strings.Contains(err.Error(), "docs/chaos.md") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -381,7 +424,9 @@ func TestChaosList(t *testing.T) {
 	if err := ListChaos(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"all                 kill-replica, kill-site", "io-fault            Fails every write", "OFFSET, such as -10m"} {
+	for _, want := range []string{
+		"all                 kill-replica, kill-site", "io-fault            Fails every write", "OFFSET, such as -10m",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("lacks %q:\n%s", want, out.String())
 		}

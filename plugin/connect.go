@@ -65,7 +65,8 @@ func (f Flags) Connect() (*Kubernetes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the apiserver: %w", err)
 	}
-	return &Kubernetes{Client: typed, Pods: pods, Forward: forwarder(config, pods, namespace), Namespace: namespace}, nil
+	return &Kubernetes{Client: typed, Pods: pods, Forward: forwarder(config, pods, namespace),
+		Namespace: namespace}, nil
 }
 
 func newScheme() (*runtime.Scheme, error) {
@@ -82,8 +83,9 @@ func (k *Kubernetes) clusters(ctx context.Context) ([]v1alpha1.GeoRegisterCluste
 	var list v1alpha1.GeoRegisterClusterList
 	err := k.Client.List(ctx, &list, client.InNamespace(k.Namespace))
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("the apiserver has no %s of %s: install the operator with its CRD, such as by `helm install`",
-			v1alpha1.Kind, v1alpha1.APIVersion)
+		return nil,
+			fmt.Errorf("the apiserver has no %s of %s: install the operator with its CRD, such as by `helm install`",
+				v1alpha1.Kind, v1alpha1.APIVersion)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list the clusters of namespace %s: %w", k.Namespace, err)

@@ -27,7 +27,9 @@ func witness() (*corev1.Pod, *corev1.PersistentVolumeClaim, *corev1.PersistentVo
 	}
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}}
 	volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"node-a"}}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"node-a"}},
+		},
 	}}}}
 	return pod, claim, volume
 }
@@ -38,7 +40,8 @@ func TestDrainMovesDedicatedWitnesses(t *testing.T) {
 	homeless := remake(func(p *corev1.Pod) {
 		p.Spec.NodeName = ""
 		p.Status.Conditions = []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes are available",
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+			Message: "0/3 nodes are available",
 		}}
 	})
 	elsewhere := remake(func(p *corev1.Pod) { p.Spec.NodeName = "node-d" })
@@ -46,7 +49,8 @@ func TestDrainMovesDedicatedWitnesses(t *testing.T) {
 		metav1.ConditionTrue: "first--a--witness-2-0 first--a--1-0", metav1.ConditionFalse: "first--a--witness-2-0",
 	} {
 		cluster := healthy()
-		cluster.Status.Conditions = append(cluster.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionPartitionsServing, Status: whole})
+		cluster.Status.Conditions = append(cluster.Status.Conditions,
+			metav1.Condition{Type: v1alpha1.ConditionPartitionsServing, Status: whole})
 		pod, claim, volume := witness()
 		var evicted []string
 		ctx, end := context.WithCancel(t.Context())
@@ -65,7 +69,9 @@ func TestDrainMovesDedicatedWitnesses(t *testing.T) {
 		if got := strings.Join(evicted, " "); got != want {
 			t.Errorf("PartitionsServing %s: evicted %q: %v\n%s", whole, got, err, out.String())
 		}
-		if whole == metav1.ConditionFalse && (err == nil || !strings.Contains(err.Error(), "pod first--a--witness-2-0 of the same cluster is not ready")) {
+		if whole == metav1.ConditionFalse &&
+			(err == nil ||
+				!strings.Contains(err.Error(), "pod first--a--witness-2-0 of the same cluster is not ready")) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -75,7 +81,8 @@ func TestLogsOfDedicatedWitnesses(t *testing.T) {
 	pod, _, _ := witness()
 	k := connect(t, nil, healthy(), member(0), pod)
 	var out bytes.Buffer
-	if err := k.Logs(t.Context(), &out, "first", LogOptions{Tail: -1}); err != nil || !strings.Contains(out.String(), "[first--a--witness-2-0] fake logs") {
+	err := k.Logs(t.Context(), &out, "first", LogOptions{Tail: -1})
+	if err != nil || !strings.Contains(out.String(), "[first--a--witness-2-0] fake logs") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }

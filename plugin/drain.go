@@ -46,16 +46,19 @@ func (k *Kubernetes) Drain(ctx context.Context, out io.Writer, name string) erro
 	for i := range pods {
 		moved, err := k.move(ctx, out, &pods[i])
 		if err != nil {
-			return fmt.Errorf("%w; node %s stays cordoned: `kubectl uncordon %s` lets its members return", err, name, name)
+			return fmt.Errorf("%w; node %s stays cordoned: `kubectl uncordon %s` lets its members return",
+				err, name, name)
 		}
 		if !moved {
 			stay = append(stay, pods[i].Name)
 		}
 	}
-	fmt.Fprintf(out, "node %s has no members any more; `kubectl uncordon %s` when its maintenance is over\n", name, name)
+	fmt.Fprintf(out,
+		"node %s has no members any more; `kubectl uncordon %s` when its maintenance is over\n", name, name)
 	for _, pod := range stay {
-		fmt.Fprintf(out, "%s waits for the node, where its volume is. If the node never returns, delete the claim data-%s: "+
-			"the operator then replaces the member\n", pod, pod[:len(pod)-len("-0")])
+		fmt.Fprintf(out,
+			"%s waits for the node, where its volume is. If the node never returns, delete the claim data-%s: "+
+				"the operator then replaces the member\n", pod, pod[:len(pod)-len("-0")])
 	}
 	return nil
 }
@@ -92,7 +95,8 @@ func (k *Kubernetes) move(ctx context.Context, out io.Writer, pod *corev1.Pod) (
 		})
 		switch {
 		case apierrors.IsTooManyRequests(err):
-			return false, fmt.Sprintf("member %s can't leave yet: its PodDisruptionBudget allows no disruption now", pod.Name), nil
+			return false, fmt.Sprintf("member %s can't leave yet: its PodDisruptionBudget allows no disruption now",
+				pod.Name), nil
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 			return true, "", nil // it left on its own
 		case err != nil:
@@ -146,7 +150,8 @@ func (k *Kubernetes) blocked(ctx context.Context, name string, leaving *corev1.P
 			return fmt.Sprintf("member %d of cluster %s is no voter: %s", m.ID, name, m.State), nil
 		}
 		if kept := kept(c, int32(m.ID)); m.Pod == leaving.Name && len(kept) > 0 && ready(leaving) && readsNodes(c) {
-			return fmt.Sprintf("the operator has others take over what it is master or backup of: shards %s", numbers(kept)), nil
+			return fmt.Sprintf("the operator has others take over what it is master or backup of: shards %s",
+				numbers(kept)), nil
 		}
 	}
 	pods, err := k.memberPods(ctx, name, "")
@@ -155,7 +160,8 @@ func (k *Kubernetes) blocked(ctx context.Context, name string, leaving *corev1.P
 	}
 	for i := range pods {
 		// The status may lag behind; pods do so less. Shards that have all their witnesses need no other one.
-		if isWitness(&pods[i]) && !isWitness(leaving) && meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionPartitionsServing) {
+		if isWitness(&pods[i]) && !isWitness(leaving) &&
+			meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionPartitionsServing) {
 			continue
 		}
 		if pods[i].Name != leaving.Name && !ready(&pods[i]) {
@@ -208,12 +214,13 @@ func onHost(volume *corev1.PersistentVolume) bool {
 	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
 		return false
 	}
-	return slices.ContainsFunc(volume.Spec.NodeAffinity.Required.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
-		byName := func(r corev1.NodeSelectorRequirement) bool {
-			return r.Key == corev1.LabelHostname || r.Key == metav1.ObjectNameField
-		}
-		return slices.ContainsFunc(t.MatchExpressions, byName) || slices.ContainsFunc(t.MatchFields, byName)
-	})
+	return slices.ContainsFunc(volume.Spec.NodeAffinity.Required.NodeSelectorTerms,
+		func(t corev1.NodeSelectorTerm) bool {
+			byName := func(r corev1.NodeSelectorRequirement) bool {
+				return r.Key == corev1.LabelHostname || r.Key == metav1.ObjectNameField
+			}
+			return slices.ContainsFunc(t.MatchExpressions, byName) || slices.ContainsFunc(t.MatchFields, byName)
+		})
 }
 
 func ready(pod *corev1.Pod) bool {
@@ -225,7 +232,8 @@ func ready(pod *corev1.Pod) bool {
 // unschedulable is why no node takes a pod, or empty.
 func unschedulable(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
+			c.Reason == corev1.PodReasonUnschedulable {
 			return c.Message
 		}
 	}

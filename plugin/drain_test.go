@@ -47,23 +47,28 @@ func TestDrainMovesMembers(t *testing.T) {
 		t.Errorf("evicted %s", got)
 	}
 	var after corev1.Node
-	if err := k.Client.Get(t.Context(), client.ObjectKeyFromObject(node()), &after); err != nil || !after.Spec.Unschedulable {
+	if err := k.Client.Get(t.Context(), client.ObjectKeyFromObject(node()), &after); err != nil ||
+		!after.Spec.Unschedulable {
 		t.Errorf("the node is not cordoned: %v", err)
 	}
-	if !strings.Contains(out.String(), "first--b--2-0 is ready on node node-d") || !strings.Contains(out.String(), "kubectl uncordon node-a") {
+	if !strings.Contains(out.String(), "first--b--2-0 is ready on node node-d") ||
+		!strings.Contains(out.String(), "kubectl uncordon node-a") {
 		t.Errorf("got:\n%s", out.String())
 	}
 }
 
 func TestDrainWaitsForTheQuorum(t *testing.T) {
 	unwell := healthy()
-	unwell.Status.Conditions[1].Status, unwell.Status.Conditions[1].Message = metav1.ConditionFalse, "2 of 3 members reach each other"
+	unwell.Status.Conditions[1].Status, unwell.Status.Conditions[1].Message = metav1.ConditionFalse,
+		"2 of 3 members reach each other"
 	learning := healthy()
 	learning.Status.Members[2].Role, learning.Status.Members[2].State = "Learner", "takes its state from the others"
 	unready := member(2)
 	unready.Status.Conditions = nil
 	master := healthy()
-	master.Status.Partitions = []v1alpha1.PartitionStatus{{Number: 0, Master: 2}, {Number: 4, Master: 2, Backups: []int32{1}}, {Number: 5, Master: 1}}
+	master.Status.Partitions = []v1alpha1.PartitionStatus{
+		{Number: 0, Master: 2}, {Number: 4, Master: 2, Backups: []int32{1}}, {Number: 5, Master: 1},
+	}
 	tests := []struct {
 		name    string
 		cluster *v1alpha1.GeoRegisterCluster
@@ -72,7 +77,8 @@ func TestDrainWaitsForTheQuorum(t *testing.T) {
 	}{
 		{"no quorum", unwell, member(2), "QuorumHealthy of cluster first is False: 2 of 3 members reach each other"},
 		{"a learner", learning, member(2), "member 3 of cluster first is no voter: takes its state from the others"},
-		{"a master", master, member(2), "the operator has others take over what it is master or backup of: shards 4, 5"},
+		{"a master", master, member(2),
+			"the operator has others take over what it is master or backup of: shards 4, 5"},
 		{"a pod that is not ready", healthy(), unready, "pod first--c--3-0 of the same cluster is not ready"},
 	}
 	for _, tt := range tests {
@@ -82,7 +88,8 @@ func TestDrainWaitsForTheQuorum(t *testing.T) {
 			ctx, end := context.WithCancel(t.Context())
 			end()
 			err := k.Drain(ctx, &bytes.Buffer{}, "node-a")
-			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "stays cordoned") {
+			if err == nil || !strings.Contains(err.Error(), tt.want) ||
+				!strings.Contains(err.Error(), "stays cordoned") {
 				t.Errorf("got %v; want %s", err, tt.want)
 			}
 		})
@@ -110,12 +117,15 @@ func TestDrainLeavesWhatCanNotMove(t *testing.T) {
 	}
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}}
 	volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"node-a"}}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"node-a"}},
+		},
 	}}}}
 	homeless := remake(func(p *corev1.Pod) {
 		p.Spec.NodeName = ""
 		p.Status.Conditions = []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes are available",
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+			Message: "0/3 nodes are available",
 		}}
 	})
 	var out bytes.Buffer
@@ -123,7 +133,8 @@ func TestDrainLeavesWhatCanNotMove(t *testing.T) {
 	if err := k.Drain(t.Context(), &out, "node-a"); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out.String(), "first--a--1-0 waits for the node") || !strings.Contains(out.String(), "delete the claim data-first--a--1:") {
+	if !strings.Contains(out.String(), "first--a--1-0 waits for the node") ||
+		!strings.Contains(out.String(), "delete the claim data-first--a--1:") {
 		t.Errorf("got:\n%s", out.String())
 	}
 }

@@ -30,7 +30,8 @@ func forwarder(config *rest.Config, core kubernetes.Interface, namespace string)
 		life, stop := context.WithCancel(context.WithoutCancel(ctx))
 		ready := make(chan struct{})
 		ports := []string{fmt.Sprintf("0:%d", port)}
-		forward, err := portforward.NewOnAddressesForStreamingWithContext(life, dialer, []string{"127.0.0.1"}, ports, ready, io.Discard, io.Discard)
+		forward, err := portforward.NewOnAddressesForStreamingWithContext(life, dialer, []string{"127.0.0.1"}, ports,
+			ready, io.Discard, io.Discard)
 		if err != nil {
 			stop()
 			return "", nil, fmt.Errorf("forward to pod %s: %w", pod, err)
@@ -61,7 +62,8 @@ func forwarder(config *rest.Config, core kubernetes.Interface, namespace string)
 
 // newDialer speaks WebSocket, and SPDY to an apiserver that refuses that.
 func newDialer(config *rest.Config, core kubernetes.Interface, namespace, pod string) (httpstream.Dialer, error) {
-	url := core.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
+	url := core.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).
+		SubResource("portforward").URL()
 	transport, upgrader, err := spdy.RoundTripperFor(config)
 	if err != nil {
 		return nil, err

@@ -70,9 +70,11 @@ func movable(c *v1alpha1.GeoRegisterCluster, shard int, site string) error {
 	case !c.Spec.Partitioned():
 		return fmt.Errorf("cluster %s has protocol %s, which has no masters that could move", c.Name, c.Spec.Protocol)
 	case shard < 0 || shard >= c.Spec.ShardCount():
-		return fmt.Errorf("cluster %s has no shard %d; they are numbered from 0 to %d, and raising spec.shards splits off more", c.Name, shard, c.Spec.ShardCount()-1)
+		return fmt.Errorf("cluster %s has no shard %d; they are numbered from 0 to %d, and raising spec.shards "+
+			"splits off more", c.Name, shard, c.Spec.ShardCount()-1)
 	case site != "" && !slices.Contains(sites, site):
-		return fmt.Errorf("cluster %s has no site %q in spec.sites; there are %s", c.Name, site, strings.Join(sites, ", "))
+		return fmt.Errorf("cluster %s has no site %q in spec.sites; there are %s", c.Name, site,
+			strings.Join(sites, ", "))
 	case c.Spec.Paused:
 		return fmt.Errorf("cluster %s is paused, so that nothing would move; remove spec.paused", c.Name)
 	}
@@ -82,9 +84,13 @@ func movable(c *v1alpha1.GeoRegisterCluster, shard int, site string) error {
 // moving says how far a shard is on the way to its home, as the status tells.
 func moving(c *v1alpha1.GeoRegisterCluster, shard int, home string) (text string, done bool) {
 	here := func(id int32) bool {
-		return slices.ContainsFunc(c.Status.Members, func(m v1alpha1.MemberStatus) bool { return m.ID == int64(id) && m.Site == home })
+		return slices.ContainsFunc(c.Status.Members, func(m v1alpha1.MemberStatus) bool {
+			return m.ID == int64(id) && m.Site == home
+		})
 	}
-	i := slices.IndexFunc(c.Status.Partitions, func(p v1alpha1.PartitionStatus) bool { return p.Number == int32(shard) })
+	i := slices.IndexFunc(c.Status.Partitions, func(p v1alpha1.PartitionStatus) bool {
+		return p.Number == int32(shard)
+	})
 	if i < 0 && len(c.Status.Partitions) > 0 && c.Status.ObservedGeneration == c.Generation {
 		text := fmt.Sprintf("shard %d is not split off yet", shard)
 		if is := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionProgressing); is != nil {
@@ -103,7 +109,8 @@ func moving(c *v1alpha1.GeoRegisterCluster, shard int, home string) (text string
 	case slices.ContainsFunc(p.Backups, here):
 		return fmt.Sprintf("a backup at %s has the state; member %d serves still", home, p.Master), false
 	default:
-		return fmt.Sprintf("waiting for a member at %s to have the state; member %d serves meanwhile", home, p.Master), false
+		return fmt.Sprintf("waiting for a member at %s to have the state; member %d serves meanwhile",
+			home, p.Master), false
 	}
 }
 

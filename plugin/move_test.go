@@ -21,7 +21,8 @@ func masters() *v1alpha1.GeoRegisterCluster {
 	shards := int32(6)
 	c.Spec.Protocol, c.Spec.Shards = "CURP", &shards
 	for i := range shards {
-		c.Status.Partitions = append(c.Status.Partitions, v1alpha1.PartitionStatus{Number: i, Term: 1, Master: int64(i%3 + 1), Serving: true})
+		c.Status.Partitions = append(c.Status.Partitions,
+			v1alpha1.PartitionStatus{Number: i, Term: 1, Master: int64(i%3 + 1), Serving: true})
 	}
 	return c
 }
@@ -32,7 +33,8 @@ func TestMoveEditsHomesAndWaits(t *testing.T) {
 	k := connect(t, nil, c)
 	looks := 0
 	k.Client = interceptor.NewClient(k.Client.(client.WithWatch), interceptor.Funcs{
-		Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, o client.Object,
+			options ...client.GetOption) error {
 			if err := inner.Get(ctx, key, o, options...); err != nil {
 				return err
 			}
@@ -64,14 +66,16 @@ member 2 at b is the master of shard 3, and serves
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
 	after := &v1alpha1.GeoRegisterCluster{}
-	if err := k.Client.Get(t.Context(), client.ObjectKeyFromObject(c), after); err != nil || fmt.Sprintf("%q", after.Spec.Homes) != `["" "c" "" "b"]` {
+	if err := k.Client.Get(t.Context(), client.ObjectKeyFromObject(c), after); err != nil ||
+		fmt.Sprintf("%q", after.Spec.Homes) != `["" "c" "" "b"]` {
 		t.Errorf("homes %q: %v", after.Spec.Homes, err)
 	}
 	out.Reset()
 	ctx, end := context.WithCancel(t.Context())
 	end()
 	err := k.Move(ctx, &out, "first", 3, "") // what another one has is left
-	if err == nil || !strings.Contains(err.Error(), "the move goes on") || !strings.Contains(out.String(), "the home of shard 3 is a; spec.homes is 1: c\n") {
+	if err == nil || !strings.Contains(err.Error(), "the move goes on") ||
+		!strings.Contains(out.String(), "the home of shard 3 is a; spec.homes is 1: c\n") {
 		t.Errorf("%v:\n%s", err, out.String())
 	}
 }
@@ -81,12 +85,14 @@ func TestMoveAwaitsASplit(t *testing.T) {
 	c := masters()
 	last := c.Status.Partitions[5]
 	c.Status.Partitions = c.Status.Partitions[:5]
-	meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionTrue,
-		Reason: "SplittingShards", Message: "There are 5 of 6 shards"})
+	meta.SetStatusCondition(&c.Status.Conditions,
+		metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionTrue,
+			Reason: "SplittingShards", Message: "There are 5 of 6 shards"})
 	k := connect(t, nil, c)
 	looks := 0
 	k.Client = interceptor.NewClient(k.Client.(client.WithWatch), interceptor.Funcs{
-		Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, o client.Object,
+			options ...client.GetOption) error {
 			if err := inner.Get(ctx, key, o, options...); err != nil {
 				return err
 			}
@@ -121,7 +127,8 @@ func TestMoveRefuses(t *testing.T) {
 		want    string
 	}{
 		{healthy(), 0, "b", "cluster first has protocol Gryff, which has no masters that could move"},
-		{masters(), 6, "b", "cluster first has no shard 6; they are numbered from 0 to 5, and raising spec.shards splits off more"},
+		{masters(), 6, "b",
+			"cluster first has no shard 6; they are numbered from 0 to 5, and raising spec.shards splits off more"},
 		{masters(), 0, "d", `cluster first has no site "d" in spec.sites; there are a, b, c`},
 		{paused, 0, "b", "cluster first is paused"},
 	} {

@@ -25,18 +25,23 @@ func (k *Kubernetes) Operator(ctx context.Context, out io.Writer) error {
 			return false, err.Error(), nil
 		}
 		var list appsv1.DeploymentList
-		err = k.Client.List(ctx, &list, client.InNamespace(k.Namespace), client.MatchingLabels{build.NameLabel: build.OperatorName})
+		err = k.Client.List(ctx, &list, client.InNamespace(k.Namespace),
+			client.MatchingLabels{build.NameLabel: build.OperatorName})
 		if err != nil {
 			return false, fmt.Sprintf("list the Deployments of namespace %s: %v", k.Namespace, err), nil
 		}
 		if len(list.Items) == 0 {
-			return false, fmt.Sprintf("namespace %s has no Deployment labelled %s=%s; -n names the operator's namespace",
-				k.Namespace, build.NameLabel, build.OperatorName), nil
+			return false,
+				fmt.Sprintf("namespace %s has no Deployment labelled %s=%s; -n names the operator's namespace",
+					k.Namespace, build.NameLabel, build.OperatorName), nil
 		}
 		for _, d := range list.Items {
-			if d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < wanted(d) || d.Status.ReadyReplicas < wanted(d) {
-				return false, fmt.Sprintf("Deployment %s: %d of %d pods are ready; see `kubectl describe pods -n %s -l %s=%s`",
-					d.Name, d.Status.ReadyReplicas, wanted(d), k.Namespace, build.NameLabel, build.OperatorName), nil
+			if d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < wanted(d) ||
+				d.Status.ReadyReplicas < wanted(d) {
+				return false,
+					fmt.Sprintf("Deployment %s: %d of %d pods are ready; see `kubectl describe pods -n %s -l %s=%s`",
+						d.Name, d.Status.ReadyReplicas, wanted(d), k.Namespace, build.NameLabel, build.OperatorName),
+					nil
 			}
 		}
 		for _, d := range list.Items {

@@ -38,15 +38,25 @@ func healthy() *v1alpha1.GeoRegisterCluster {
 			ObservedGeneration: 1, Ready: "3/3",
 			View: &v1alpha1.ViewStatus{ClusterID: "first.x", Epoch: 1, Members: 3, Majority: 2},
 			Conditions: []metav1.Condition{
-				{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue, Reason: "Serving", Message: "all serve"},
-				{Type: v1alpha1.ConditionQuorumHealthy, Status: metav1.ConditionTrue, Reason: "Reached", Message: "3 of 3"},
-				{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: "Whole", Message: "nothing is amiss"},
+				{
+					Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue, Reason: "Serving",
+					Message: "all serve",
+				},
+				{
+					Type: v1alpha1.ConditionQuorumHealthy, Status: metav1.ConditionTrue,
+					Reason: "Reached", Message: "3 of 3",
+				},
+				{
+					Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: "Whole",
+					Message: "nothing is amiss",
+				},
 			},
 		},
 	}
 	for i, site := range sites {
 		c.Spec.Sites = append(c.Spec.Sites, v1alpha1.Site{Name: site})
-		c.Status.Sites = append(c.Status.Sites, v1alpha1.SiteStatus{Name: site, Redis: site + ":6379", GRPC: site + ":7001"})
+		c.Status.Sites = append(c.Status.Sites,
+			v1alpha1.SiteStatus{Name: site, Redis: site + ":6379", GRPC: site + ":7001"})
 		c.Status.Members = append(c.Status.Members, v1alpha1.MemberStatus{
 			ID: int64(i + 1), Site: site, Pod: member(i).Name, Node: "node-" + site, Role: "Voter", State: "serves",
 		})
@@ -61,10 +71,15 @@ func member(i int) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: build.PodName("first", m), UID: "old", Labels: build.MemberLabels("first", m),
 		},
-		Spec: corev1.PodSpec{NodeName: "node-" + sites[i], Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: build.VolumeName("first", m)},
-		}}}},
-		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+		Spec: corev1.PodSpec{NodeName: "node-" + sites[i],
+			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
+					ClaimName: build.VolumeName("first", m),
+				},
+			}}}},
+		Status: corev1.PodStatus{
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		},
 	}
 }
 
@@ -76,7 +91,8 @@ func connect(t *testing.T, evict func(client.WithWatch, *corev1.Pod) error, obje
 		t.Fatal(err)
 	}
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-		SubResourceCreate: func(ctx context.Context, c client.Client, name string, o, sub client.Object, options ...client.SubResourceCreateOption) error {
+		SubResourceCreate: func(ctx context.Context, c client.Client, name string, o, sub client.Object,
+			options ...client.SubResourceCreateOption) error {
 			pod, isPod := o.(*corev1.Pod)
 			if name != "eviction" || !isPod || evict == nil {
 				t.Errorf("unexpected: create %s of %s", name, o.GetName())
@@ -92,36 +108,46 @@ func TestStatus(t *testing.T) {
 	degraded := healthy()
 	degraded.Generation = 2
 	degraded.Status.Conditions[2] = metav1.Condition{
-		Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: "MemberSilent", Message: "member 3 is silent: dial timed out",
+		Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: "MemberSilent",
+		Message: "member 3 is silent: dial timed out",
 	}
 	event := &eventsv1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "e"}, Type: "Warning", Reason: "MemberSilent", Note: "member 3 fell silent",
-		EventTime: metav1.NewMicroTime(time.Now().Add(-time.Minute)), Regarding: corev1.ObjectReference{Kind: v1alpha1.Kind, Name: "first"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "e"}, Type: "Warning", Reason: "MemberSilent",
+		Note:      "member 3 fell silent",
+		EventTime: metav1.NewMicroTime(time.Now().Add(-time.Minute)),
+		Regarding: corev1.ObjectReference{Kind: v1alpha1.Kind, Name: "first"},
 	}
 	foreign := event.DeepCopy()
 	foreign.Name, foreign.Note, foreign.Regarding.Name = "f", "of another cluster", "second"
 	down := healthy()
 	down.Status.Conditions[0] = metav1.Condition{
-		Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionFalse, Reason: "NoQuorum", Message: "1 of 3 members is reached",
+		Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionFalse, Reason: "NoQuorum",
+		Message: "1 of 3 members is reached",
 	}
 	changing := healthy()
 	percent := int32(63)
 	changing.Status.Change = &v1alpha1.ChangeStatus{
-		Epoch: 2, Step: v1alpha1.CatchingUp, Joining: []int32{4, 5}, Leaving: []int32{2}, Settled: "2/4", Fetched: "1/2",
-		Percent: &percent, Bytes: 3 << 19, RemainingBytes: 900 << 10, Since: metav1.NewTime(time.Now().Add(-3 * time.Minute)),
-		Message: "Member 5 (site e) fetches the state",
+		Epoch: 2, Step: v1alpha1.CatchingUp, Joining: []int32{4, 5}, Leaving: []int32{2},
+		Settled: "2/4", Fetched: "1/2",
+		Percent: &percent, Bytes: 3 << 19, RemainingBytes: 900 << 10,
+		Since: metav1.NewTime(time.Now().Add(-3 * time.Minute)), Message: "Member 5 (site e) fetches the state",
 	}
-	changing.Status.Members = append(changing.Status.Members, v1alpha1.MemberStatus{ID: 4, Site: "d", Role: "Voter", State: "votes"})
+	changing.Status.Members = append(changing.Status.Members,
+		v1alpha1.MemberStatus{ID: 4, Site: "d", Role: "Voter", State: "votes"})
 	starting := healthy()
-	starting.Status.Change = &v1alpha1.ChangeStatus{Step: v1alpha1.StartingMembers, Joining: []int32{4}, Since: metav1.Now()}
+	starting.Status.Change = &v1alpha1.ChangeStatus{
+		Step: v1alpha1.StartingMembers, Joining: []int32{4}, Since: metav1.Now(),
+	}
 	lost := healthy()
 	lost.Status.Conditions[0] = down.Status.Conditions[0]
 	lost.Status.Conditions = append(lost.Status.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionQuorumLost, Status: metav1.ConditionTrue, Reason: "MembersLost", Message: "members 2 and 3 lost their volumes",
+		Type: v1alpha1.ConditionQuorumLost, Status: metav1.ConditionTrue, Reason: "MembersLost",
+		Message: "members 2 and 3 lost their volumes",
 	})
 	recovered := healthy()
 	recovered.Status.Conditions = append(recovered.Status.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionQuorumLost, Status: metav1.ConditionFalse, Reason: "QuorumThere", Message: "no quorum is lost",
+		Type: v1alpha1.ConditionQuorumLost, Status: metav1.ConditionFalse, Reason: "QuorumThere",
+		Message: "no quorum is lost",
 	})
 	recovered.Status.Recovered = &v1alpha1.RecoveredStatus{
 		Epoch: 5, TrustedMember: 1, GivenUp: []int32{2, 3}, Time: metav1.NewTime(time.Now().Add(-time.Hour)),
@@ -131,11 +157,15 @@ func TestStatus(t *testing.T) {
 	parted.Spec.Protocol = "CURP"
 	unsynced, fast := int64(7), int32(80)
 	parted.Status.Partitions = []v1alpha1.PartitionStatus{
-		{Number: 0, Term: 3, Master: 1, Backups: []int32{3}, Witnesses: []int32{4}, Serving: true, Unsynced: &unsynced, FastPathPercent: &fast},
+		{
+			Number: 0, Term: 3, Master: 1, Backups: []int32{3}, Witnesses: []int32{4}, Serving: true,
+			Unsynced: &unsynced, FastPathPercent: &fast,
+		},
 		{Number: 1, Term: 9, Master: 5, Message: "its master, member 5, does not serve yet"},
 	}
 	parted.Status.Conditions = append(parted.Status.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionPartitionsServing, Status: metav1.ConditionFalse, Reason: "PartitionNotServed", Message: "Partition 1: its master",
+		Type: v1alpha1.ConditionPartitionsServing, Status: metav1.ConditionFalse, Reason: "PartitionNotServed",
+		Message: "Partition 1: its master",
 	})
 	unseen := healthy()
 	unseen.Status = v1alpha1.GeoRegisterClusterStatus{}
@@ -145,23 +175,41 @@ func TestStatus(t *testing.T) {
 		want, mustLack []string
 	}{
 		{"healthy", []client.Object{healthy()},
-			[]string{"shop/first: Gryff, serving, 3/3 members ready", "view: epoch 1, 3 members, 2 are a majority", "1  ", "first--b--2-0"},
+			[]string{
+				"shop/first: Gryff, serving, 3/3 members ready", "view: epoch 1, 3 members, 2 are a majority",
+				"1  ", "first--b--2-0",
+			},
 			[]string{"Degraded", "Available is", "AGO"}},
 		{"degraded", []client.Object{degraded, event, foreign},
-			[]string{"serving, degraded", "Degraded is True (MemberSilent): member 3 is silent: dial timed out", "was not looked at yet", "member 3 fell silent"},
+			[]string{
+				"serving, degraded", "Degraded is True (MemberSilent): member 3 is silent: dial timed out",
+				"was not looked at yet", "member 3 fell silent",
+			},
 			[]string{"of another cluster", "QuorumHealthy is"}},
-		{"down", []client.Object{down}, []string{"NOT serving: 1 of 3 members is reached", "Available is False (NoQuorum)"}, nil},
+		{"down", []client.Object{down},
+			[]string{"NOT serving: 1 of 3 members is reached", "Available is False (NoQuorum)"}, nil},
 		{"changing", []client.Object{changing},
-			[]string{"change since 3m", ": CatchingUp 63%; joining 4, 5, leaving 2; settled 2/4; fetched 1/2, 1.5 MiB, about 900.0 KiB to go: Member 5",
+			[]string{"change since 3m",
+				": CatchingUp 63%; joining 4, 5, leaving 2; settled 2/4; fetched 1/2, 1.5 MiB, about 900.0 KiB to " +
+					"go: Member 5",
 				"joins: votes", "leaves: serves"}, []string{"recovered"}},
-		{"a change that begins", []client.Object{starting}, []string{": StartingMembers; joining 4, leaving nobody\n"}, []string{"fetched", "%"}},
-		{"quorum lost", []client.Object{lost}, []string{"first: Gryff, QUORUM LOST", "QuorumLost is True (MembersLost): members 2 and 3"}, nil},
+		{"a change that begins", []client.Object{starting}, []string{": StartingMembers; joining 4, leaving nobody\n"},
+			[]string{"fetched", "%"}},
+		{"quorum lost", []client.Object{lost},
+			[]string{"first: Gryff, QUORUM LOST", "QuorumLost is True (MembersLost): members 2 and 3"}, nil},
 		{"recovered", []client.Object{recovered},
-			[]string{"serving, 3/3", "recovered 60m ago from the lost quorum of epoch 5: member 1 was trusted, given up were 2, 3: What only"},
+			[]string{
+				"serving, 3/3",
+				"recovered 60m ago from the lost quorum of epoch 5: member 1 was trusted, given up were 2, 3: " +
+					"What only",
+			},
 			[]string{"QuorumLost is", "change since"}},
-		{"with masters", []client.Object{parted}, []string{"PartitionsServing is False (PartitionNotServed): Partition 1: its master",
-			"PARTITION  TERM  MASTER  BACKUPS  WITNESSES  FAST  UNSYNCED  STATE", "\n0          3     1       3        4          80%   7         serves\n",
-			"\n1          9     5       nobody   nobody     -     -         NOT served: its master, member 5, does not serve yet\n"}, nil},
+		{"with masters", []client.Object{parted},
+			[]string{"PartitionsServing is False (PartitionNotServed): Partition 1: its master",
+				"PARTITION  TERM  MASTER  BACKUPS  WITNESSES  FAST  UNSYNCED  STATE",
+				"\n0          3     1       3        4          80%   7         serves\n",
+				"\n1          9     5       nobody   nobody     -     -         NOT served: its master, member 5, " +
+					"does not serve yet\n"}, nil},
 		{"never seen", []client.Object{unseen}, []string{"no operator has looked at it yet"}, []string{"MEMBER"}},
 	}
 	for _, tt := range tests {
@@ -238,7 +286,8 @@ func TestLogsAreMerged(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if err := k.Logs(t.Context(), &out, "first", LogOptions{Site: "b", Tail: -1}); err != nil || strings.Count(out.String(), "\n") != 1 {
+	if err := k.Logs(t.Context(), &out, "first", LogOptions{Site: "b", Tail: -1}); err != nil ||
+		strings.Count(out.String(), "\n") != 1 {
 		t.Errorf("logs of one site: %v\n%s", err, out.String())
 	}
 	if err := k.Logs(t.Context(), &out, "first", LogOptions{Site: "nowhere"}); err == nil {
@@ -249,7 +298,9 @@ func TestLogsAreMerged(t *testing.T) {
 func TestOperator(t *testing.T) {
 	two := int32(2)
 	operator := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "op", Labels: map[string]string{build.NameLabel: build.OperatorName}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: "op", Labels: map[string]string{build.NameLabel: build.OperatorName},
+		},
 		Spec: appsv1.DeploymentSpec{Replicas: &two, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 			Containers: []corev1.Container{{Image: "georegister:v1"}},
 		}}},
@@ -258,15 +309,18 @@ func TestOperator(t *testing.T) {
 	half := operator.DeepCopy()
 	half.Status.ReadyReplicas = 1
 	var out bytes.Buffer
-	if err := connect(t, nil, operator).Operator(t.Context(), &out); err != nil || !strings.Contains(out.String(), "2 of 2 pods are ready, georegister:v1") {
+	if err := connect(t, nil, operator).Operator(t.Context(), &out); err != nil ||
+		!strings.Contains(out.String(), "2 of 2 pods are ready, georegister:v1") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := connect(t, nil, half).Operator(ended, &out); err == nil || !strings.Contains(err.Error(), "1 of 2 pods are ready") {
+	if err := connect(t, nil, half).Operator(ended, &out); err == nil ||
+		!strings.Contains(err.Error(), "1 of 2 pods are ready") {
 		t.Errorf("half of the pods: %v", err)
 	}
-	if err := connect(t, nil).Operator(ended, &out); err == nil || !strings.Contains(err.Error(), "no Deployment labelled") {
+	if err := connect(t, nil).Operator(ended, &out); err == nil ||
+		!strings.Contains(err.Error(), "no Deployment labelled") {
 		t.Errorf("no operator: %v", err)
 	}
 }

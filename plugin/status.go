@@ -69,7 +69,8 @@ func (k *Kubernetes) events(ctx context.Context, c *v1alpha1.GeoRegisterCluster)
 	}
 	var ours []eventsv1.Event
 	for _, e := range list.Items {
-		if e.Regarding.Kind == v1alpha1.Kind && e.Regarding.Name == c.Name && (e.Regarding.UID == "" || e.Regarding.UID == c.UID) {
+		if e.Regarding.Kind == v1alpha1.Kind && e.Regarding.Name == c.Name &&
+			(e.Regarding.UID == "" || e.Regarding.UID == c.UID) {
 			ours = append(ours, e)
 		}
 	}
@@ -94,7 +95,8 @@ func describe(out io.Writer, c *v1alpha1.GeoRegisterCluster, events []eventsv1.E
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s/%s: %s, %s\n", c.Namespace, c.Name, c.Spec.Protocol, summary(c))
 	if s.ObservedGeneration == 0 {
-		fmt.Fprintln(w, "no operator has looked at it yet: see `kubectl georegister operator`, and that it watches this namespace")
+		fmt.Fprintln(w,
+			"no operator has looked at it yet: see `kubectl georegister operator`, and that it watches this namespace")
 		return w.Flush()
 	}
 	if s.ObservedGeneration < c.Generation {
@@ -119,7 +121,8 @@ func describe(out io.Writer, c *v1alpha1.GeoRegisterCluster, events []eventsv1.E
 			duration.HumanDuration(now.Sub(r.Time.Time)), r.Epoch, who, numbers(r.GivenUp), r.Message)
 	}
 	for _, condition := range s.Conditions {
-		if condition.Status == good[condition.Type] || condition.Type == v1alpha1.ConditionReady { // that repeats another one
+		// that repeats another one
+		if condition.Status == good[condition.Type] || condition.Type == v1alpha1.ConditionReady {
 			continue
 		}
 		fmt.Fprintf(w, "%s is %s (%s): %s\n", condition.Type, condition.Status, condition.Reason, condition.Message)
@@ -127,8 +130,8 @@ func describe(out io.Writer, c *v1alpha1.GeoRegisterCluster, events []eventsv1.E
 	fmt.Fprintln(w)
 	fmt.Fprintln(w, "MEMBER\tSITE\tROLE\tINCARNATION\tPOD\tNODE\tVERSION\tSTATE")
 	for _, m := range s.Members {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", m.ID, m.Site, cmp.Or(m.Role, "-"), m.Incarnation, cmp.Or(m.Pod, "-"),
-			cmp.Or(m.Node, "-"), cmp.Or(m.Version, "-"), state(c, m))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", m.ID, m.Site, cmp.Or(m.Role, "-"),
+			m.Incarnation, cmp.Or(m.Pod, "-"), cmp.Or(m.Node, "-"), cmp.Or(m.Version, "-"), state(c, m))
 	}
 	describePartitions(w, s.Partitions)
 	if len(events) > 0 {
@@ -163,8 +166,8 @@ func describePartitions(w io.Writer, all []v1alpha1.PartitionStatus) {
 		case p.Message != "":
 			doing = "serves; " + p.Message
 		}
-		fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", p.Number, p.Term, p.Master, numbers(p.Backups), numbers(p.Witnesses),
-			fast, unsynced, doing)
+		fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", p.Number, p.Term, p.Master, numbers(p.Backups),
+			numbers(p.Witnesses), fast, unsynced, doing)
 	}
 }
 
@@ -230,7 +233,8 @@ func summary(c *v1alpha1.GeoRegisterCluster) string {
 	}
 	words := []string{"serving"}
 	for _, news := range []struct{ condition, word string }{
-		{v1alpha1.ConditionDegraded, "degraded"}, {v1alpha1.ConditionProgressing, "changing"}, {v1alpha1.ConditionPaused, "paused"},
+		{v1alpha1.ConditionDegraded, "degraded"}, {v1alpha1.ConditionProgressing, "changing"},
+		{v1alpha1.ConditionPaused, "paused"},
 		{v1alpha1.ConditionStalled, "stalled"},
 	} {
 		if meta.IsStatusConditionTrue(c.Status.Conditions, news.condition) {
@@ -255,7 +259,8 @@ func (k *Kubernetes) Sites(ctx context.Context, out io.Writer, name string) erro
 				members = append(members, fmt.Sprintf("%d on %s (%s)", m.ID, cmp.Or(m.Node, "-"), state(c, m)))
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", site.Name, site.Ready, site.Redis, site.GRPC, strings.Join(members, ", "))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", site.Name, site.Ready, site.Redis, site.GRPC,
+			strings.Join(members, ", "))
 	}
 	return w.Flush()
 }

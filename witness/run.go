@@ -52,7 +52,8 @@ func Run(ctx context.Context, c Config, o Options) (err error) {
 		defer func() { _ = probes.Close() }()
 	}
 	d, err := disk.Identify(disk.Options{
-		FS: o.FS, Directory: c.Directory, Memory: c.Durability == Memory, Identity: disk.Identity{Cluster: c.Cluster, Witness: c.Self},
+		FS: o.FS, Directory: c.Directory, Memory: c.Durability == Memory,
+		Identity: disk.Identity{Cluster: c.Cluster, Witness: c.Self},
 	})
 	if err != nil {
 		return err
@@ -63,7 +64,8 @@ func Run(ctx context.Context, c Config, o Options) (err error) {
 		start = max(rand.Uint64(), 1)
 	}
 	w, err := core.New(core.Config{
-		Slots: c.Slots, Lives: c.Lives, Memory: c.MemoryBytes, Disk: d.Name(), Start: start, Volatile: c.Durability == Memory,
+		Slots: c.Slots, Lives: c.Lives, Memory: c.MemoryBytes, Disk: d.Name(), Start: start,
+		Volatile: c.Durability == Memory,
 	})
 	if err != nil {
 		return err
@@ -72,17 +74,22 @@ func Run(ctx context.Context, c Config, o Options) (err error) {
 		return err
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	lives := len(w.Lives()) // the core is the server's from now on
 	s := server.New(server.Options{Cluster: c.Cluster, Self: c.Self, Log: o.Log, Registerer: registry}, w, d)
-	o.Log.Info("Witness started", zap.Uint32("witness", c.Self), zap.String("disk", d.Name()), zap.Int("instances", lives),
-		zap.Stringer("peer", peer.Addr()), zap.Any("listen", c.Listen), zap.String("durability", string(c.Durability)), zap.String("version", o.Version))
+	o.Log.Info("Witness started", zap.Uint32("witness", c.Self), zap.String("disk", d.Name()),
+		zap.Int("instances", lives),
+		zap.Stringer("peer", peer.Addr()), zap.Any("listen", c.Listen), zap.String("durability", string(c.Durability)),
+		zap.String("version", o.Version))
 	if why := d.Damage(); d.New() && why != "" {
-		o.Log.Error("This witness's disk was damaged, and counts as lost: what is left is in the directory damaged beside the empty one",
+		o.Log.Error("This witness's disk was damaged, and counts as lost: what is left is in the directory damaged "+
+			"beside the empty one",
 			zap.String("reason", why), zap.String("directory", c.Directory))
 	}
 	if d.New() {
-		o.Log.Warn("This witness's disk is empty: it serves no master until the manager begins lives on it, by its name",
+		o.Log.Warn(
+			"This witness's disk is empty: it serves no master until the manager begins lives on it, by its name",
 			zap.String("disk", d.Name()))
 	}
 	if o.Listening != nil {
@@ -92,7 +99,9 @@ func Run(ctx context.Context, c Config, o Options) (err error) {
 }
 
 // serve runs the listeners until the context ends, or the witness or a listener fails.
-func serve(ctx context.Context, s *server.Server, peer, probes net.Listener, metrics http.Handler, log *zap.Logger) error {
+func serve(
+	ctx context.Context, s *server.Server, peer, probes net.Listener, metrics http.Handler, log *zap.Logger,
+) error {
 	group, running := errgroup.WithContext(ctx)
 	health := &http.Server{Handler: server.NewHTTP(s, metrics), ReadHeaderTimeout: 10 * time.Second}
 	group.Go(func() error { return s.Serve(peer) })

@@ -18,7 +18,10 @@ import (
 )
 
 func valid(directory string) Config {
-	return Config{Cluster: "c", Self: 7, Directory: directory, Durability: Sync, Listen: Listen{Peer: "127.0.0.1:0", HTTP: "127.0.0.1:0"}}
+	return Config{
+		Cluster: "c", Self: 7, Directory: directory, Durability: Sync,
+		Listen: Listen{Peer: "127.0.0.1:0", HTTP: "127.0.0.1:0"},
+	}
 }
 
 func TestConfigurationsThatCantBe(t *testing.T) {
@@ -118,7 +121,9 @@ func ask(t *testing.T, address string, from uint32) (string, func(...*witnessv1.
 		}
 		return answer
 	}
-	h := call(&witnessv1.Frame{Hello: &witnessv1.Hello{Cluster: "c", From: from, To: 7, WireVersion: server.WireVersion}}).Hello
+	h := call(
+		&witnessv1.Frame{Hello: &witnessv1.Hello{Cluster: "c", From: from, To: 7, WireVersion: server.WireVersion}}).
+		Hello
 	return h.Disk, func(m ...*witnessv1.Message) *witnessv1.Message {
 		return call(&witnessv1.Frame{Messages: m}).Messages[0]
 	}
@@ -126,7 +131,9 @@ func ask(t *testing.T, address string, from uint32) (string, func(...*witnessv1.
 
 // vouch is what the only member of a cluster has heard.
 func vouch(disk string, start uint64) *witnessv1.Message {
-	return &witnessv1.Message{Kind: witnessv1.Kind_VOUCH, Partition: 1, Disk: disk, Start: start, Promises: 1, View: 1, Voters: 1}
+	return &witnessv1.Message{
+		Kind: witnessv1.Kind_VOUCH, Partition: 1, Disk: disk, Start: start, Promises: 1, View: 1, Voters: 1,
+	}
 }
 
 // A witness whose disk was put back from an older copy ends, and begins again on an empty one.
@@ -153,7 +160,8 @@ func TestAnOlderCopyIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, frame := range []*witnessv1.Frame{
-		{Hello: &witnessv1.Hello{Cluster: "c", From: 1, To: 7, WireVersion: server.WireVersion}}, {Messages: []*witnessv1.Message{vouch(named, a.Start)}},
+		{Hello: &witnessv1.Hello{Cluster: "c", From: 1, To: 7, WireVersion: server.WireVersion}},
+		{Messages: []*witnessv1.Message{vouch(named, a.Start)}},
 	} {
 		if err := stream.Send(frame); err != nil {
 			t.Fatal(err)
@@ -186,7 +194,8 @@ func TestAProcessKeepsWhatItAccepted(t *testing.T) {
 	}
 	_, client := ask(t, address, 2)
 	record := &witnessv1.Message{
-		Kind: witnessv1.Kind_RECORD, Partition: 1, Term: 5, Hashes: []uint64{10}, Id: &witnessv1.ID{Session: 1, Number: 2}, Request: []byte("r"),
+		Kind: witnessv1.Kind_RECORD, Partition: 1, Term: 5, Hashes: []uint64{10},
+		Id: &witnessv1.ID{Session: 1, Number: 2}, Request: []byte("r"),
 	}
 	if a := client(record); !a.Accepted {
 		t.Fatal(a)
@@ -203,7 +212,8 @@ func TestAProcessKeepsWhatItAccepted(t *testing.T) {
 		t.Errorf("before a member has vouched for its disk: %v", page)
 	}
 	page = master(vouch(disk1, page.Start), question)
-	if disk2 != disk1 || !page.Accepted || !page.Last || len(page.Requests) != 1 || string(page.Requests[0].Request) != "r" {
+	if disk2 != disk1 || !page.Accepted || !page.Last || len(page.Requests) != 1 ||
+		string(page.Requests[0].Request) != "r" {
 		t.Errorf("disk %s, was %s: %v", disk2, disk1, page)
 	}
 	if err := stop(); err != nil {
@@ -218,7 +228,8 @@ func TestAForeignDiskIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Self = 8
-	if err := Run(t.Context(), c, Options{}); !errors.Is(err, disk.ErrForeign) || !strings.Contains(err.Error(), "witness is 7, this one's is 8") {
+	if err := Run(t.Context(), c, Options{}); !errors.Is(err, disk.ErrForeign) ||
+		!strings.Contains(err.Error(), "witness is 7, this one's is 8") {
 		t.Errorf("%v", err)
 	}
 }

@@ -36,9 +36,11 @@ func TestLoopFences(t *testing.T) {
 	}
 	record := recorder.Record()
 	if asked != operations || fences != 5 || len(record.Fences) != 4 || len(record.Operations) != operations {
-		t.Errorf("%d operations and %d fences; %d and %d are recorded", asked, fences, len(record.Operations), len(record.Fences))
+		t.Errorf("%d operations and %d fences; %d and %d are recorded", asked, fences,
+			len(record.Operations), len(record.Fences))
 	}
-	if last := record.Fences[len(record.Fences)-1]; last.Client != record.Operations[0].Client || last.Invoked < record.Operations[operations-1].Returned {
+	last := record.Fences[len(record.Fences)-1]
+	if last.Client != record.Operations[0].Client || last.Invoked < record.Operations[operations-1].Returned {
 		t.Errorf("the last fence is %+v", last)
 	}
 	if n := len(report.Figures()); n > 3 {

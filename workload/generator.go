@@ -93,7 +93,9 @@ func (g *generator) token() string {
 func (g *generator) call(key string, rng *rand.Rand) register.Call {
 	choice := g.spec.RMWs
 	if choice == RMWMixed {
-		all := []RMWs{RMWAdd, RMWAppend, RMWCAS, RMWGetAndSet, register.SetIfAbsent, register.GetAndDelete, register.Delete}
+		all := []RMWs{
+			RMWAdd, RMWAppend, RMWCAS, RMWGetAndSet, register.SetIfAbsent, register.GetAndDelete, register.Delete,
+		}
 		choice = all[rng.IntN(len(all))]
 	}
 	call := register.Call{MaxValueBytes: register.DefaultLimits().ValueBytes}

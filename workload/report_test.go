@@ -49,7 +49,10 @@ func TestReportInJSON(t *testing.T) {
 		t.Fatalf("got %s", text)
 	}
 	reads := got.Operations["read"]
-	want := map[string]float64{"count": 100, "p50_ms": 50, "p90_ms": 90, "p99_ms": 99, "p999_ms": 100, "max_ms": 100, "round_trips": 1, "fast_path_rate": 0.49}
+	want := map[string]float64{
+		"count": 100, "p50_ms": 50, "p90_ms": 90, "p99_ms": 99, "p999_ms": 100, "max_ms": 100, "round_trips": 1,
+		"fast_path_rate": 0.49,
+	}
 	for _, figures := range []map[string]float64{reads.Overall, reads.Sites["ca"]} {
 		if !slices.Equal(slices.Sorted(maps.Keys(figures)), slices.Sorted(maps.Keys(want))) {
 			t.Errorf("fields %v", figures)
@@ -78,7 +81,9 @@ func TestReportAsTable(t *testing.T) {
 	if err := r.Table(&table); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"p99.9 ms", "read", "72.0", "failed: 1 operations", "unavailable: 1 operations", "verdict: violation"} {
+	for _, want := range []string{
+		"p99.9 ms", "read", "72.0", "failed: 1 operations", "unavailable: 1 operations", "verdict: violation",
+	} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("no %q in\n%s", want, table.String())
 		}
@@ -145,7 +150,8 @@ func TestLoopRecordsALinearizableHistory(t *testing.T) {
 	}
 	operations := recorder.Operations()
 	if len(operations) != 2000 || report.Operations() != 2000 || s.closed.Load() != 6 {
-		t.Errorf("%d operations in the history, %d in the report, %d clients closed", len(operations), report.Operations(), s.closed.Load())
+		t.Errorf("%d operations in the history, %d in the report, %d clients closed", len(operations),
+			report.Operations(), s.closed.Load())
 	}
 	if v := history.Check(t.Context(), operations, history.Options{Timeout: time.Minute}); !v.OK() {
 		t.Errorf("%s: %s", v.Outcome, v.Explanation)
@@ -165,15 +171,17 @@ func TestLoopRecordsALinearizableHistory(t *testing.T) {
 func TestLoopEnds(t *testing.T) {
 	s := newStore()
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := Loop{Spec: Default(), Sites: []Site{{"ca", s.connect}}, Clients: 2, Duration: time.Hour, Progress: func(ended int64) {
-		if ended == 100 {
-			cancel()
-		}
-	}}.Run(ctx)
+	_, err := Loop{Spec: Default(), Sites: []Site{{"ca", s.connect}}, Clients: 2, Duration: time.Hour,
+		Progress: func(ended int64) {
+			if ended == 100 {
+				cancel()
+			}
+		}}.Run(ctx)
 	if err != nil {
 		t.Errorf("a cancelled run fails: %v", err)
 	}
-	if _, err := (Loop{Spec: Default(), Sites: []Site{{"ca", s.connect}}, Clients: 2, Duration: time.Nanosecond}).Run(t.Context()); err != nil {
+	if _, err := (Loop{Spec: Default(), Sites: []Site{{"ca", s.connect}}, Clients: 2, Duration: time.Nanosecond}).Run(
+		t.Context()); err != nil {
 		t.Errorf("a short run fails: %v", err)
 	}
 }
@@ -189,9 +197,10 @@ func TestLoopSaysWhatIsWrong(t *testing.T) {
 		{Loop{Spec: Default(), Sites: sites, Operations: 1}, "0 clients"},
 		{Loop{Spec: Default(), Sites: sites, Clients: 1}, "no bound"},
 		{Loop{Sites: sites, Clients: 1, Operations: 1}, "all weights are 0"},
-		{Loop{Spec: Default(), Clients: 1, Operations: 1, Sites: append(sites, Site{"va", func(context.Context, int) (Doer, error) {
-			return nil, refused
-		}})}, "connect client 1 at site va: refused"},
+		{Loop{Spec: Default(), Clients: 1, Operations: 1,
+			Sites: append(sites, Site{"va", func(context.Context, int) (Doer, error) {
+				return nil, refused
+			}})}, "connect client 1 at site va: refused"},
 	}
 	for _, test := range tests {
 		if _, err := test.loop.Run(t.Context()); err == nil || !strings.Contains(err.Error(), test.err) {

@@ -98,7 +98,8 @@ func TestGeneratorKeepsToTheMixAndTheConflictRate(t *testing.T) {
 			shared++
 		}
 	}
-	if !near(kinds[register.Read], 0.6, 20000) || !near(kinds[register.Write], 0.3, 20000) || !near(kinds[register.RMW], 0.1, 20000) {
+	if !near(kinds[register.Read], 0.6, 20000) || !near(kinds[register.Write], 0.3, 20000) ||
+		!near(kinds[register.RMW], 0.1, 20000) {
 		t.Errorf("the mix is %v of 20000", kinds)
 	}
 	if !near(shared, 0.25, 20000) || len(keys) != 5 {
@@ -169,7 +170,8 @@ func TestSwapsExpectWhatWasSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
-	g.(Observer).Observe(register.Operation{Kind: register.Read, Key: "shared"}, register.Result{Status: register.OK, Value: register.Value("seen")})
+	g.(Observer).Observe(register.Operation{Kind: register.Read, Key: "shared"},
+		register.Result{Status: register.OK, Value: register.Value("seen")})
 	if o := g.Next(rng); string(o.Call.Args[0]) != "seen" {
 		t.Errorf("the swap expects %q", o.Call.Args[0])
 	}
@@ -190,7 +192,8 @@ func TestZipfIsSkewedAsAsked(t *testing.T) {
 		}
 		for i := range keys {
 			if want := math.Pow(float64(i+1), -theta) / sum; !near(counts[keyName(i)], want, draws) {
-				t.Errorf("theta %v: key %d is drawn %d times of %d, want %.0f", theta, i, counts[keyName(i)], draws, want*draws)
+				t.Errorf("theta %v: key %d is drawn %d times of %d, want %.0f", theta, i,
+					counts[keyName(i)], draws, want*draws)
 			}
 			delete(counts, keyName(i))
 		}
@@ -219,7 +222,8 @@ func TestSeedReplays(t *testing.T) {
 	s.Mix, s.RMWs = Mix{Read: 1, Write: 1, RMW: 1}, RMWMixed
 	a, b := draw(t, s, 2, 200), draw(t, s, 2, 200)
 	for i := range a {
-		if a[i].Kind != b[i].Kind || a[i].Key != b[i].Key || !a[i].Value.Equal(b[i].Value) || a[i].Call.Function != b[i].Call.Function {
+		if a[i].Kind != b[i].Kind || a[i].Key != b[i].Key || !a[i].Value.Equal(b[i].Value) ||
+			a[i].Call.Function != b[i].Call.Function {
 			t.Fatalf("operation %d differs: %+v, %+v", i, a[i], b[i])
 		}
 	}

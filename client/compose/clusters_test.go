@@ -47,7 +47,10 @@ func startCluster(t *testing.T, late time.Duration) *cluster {
 	listeners := make([]net.Listener, size)
 	for i := range listeners {
 		listeners[i] = listen(t)
-		v.Members = append(v.Members, view.Member{ID: view.MemberID(i + 1), Site: fmt.Sprint("site-", i+1), Address: listeners[i].Addr().String()})
+		v.Members = append(v.Members,
+			view.Member{
+				ID: view.MemberID(i + 1), Site: fmt.Sprint("site-", i+1), Address: listeners[i].Addr().String(),
+			})
 	}
 	proofs, err := proof.Parse(proof.Draw(), t.Name())
 	if err != nil {
@@ -68,7 +71,8 @@ func startCluster(t *testing.T, late time.Duration) *cluster {
 			t.Fatal(err)
 		}
 		o := runtime.Options{
-			View: v, Self: m.ID, Protocol: "gryffrsc", Store: store, Listener: listeners[i], Bootstrap: true, Seed: 1, Nearest: near, Retry: 1500 * time.Millisecond, Suspect: 5 * time.Second,
+			View: v, Self: m.ID, Protocol: "gryffrsc", Store: store, Listener: listeners[i], Bootstrap: true, Seed: 1,
+			Nearest: near, Retry: 1500 * time.Millisecond, Suspect: 5 * time.Second,
 		}
 		o.OneWayDelay = func(from view.MemberID) time.Duration {
 			if m.ID == 1 || m.ID == 3 && from == 2 {
@@ -103,7 +107,11 @@ func listen(t *testing.T) net.Listener {
 // serve returns a client of a member's listener.
 func serve(t *testing.T, r *runtime.Replica, m view.Member, proofs *proof.Keys) *client.Client {
 	t.Helper()
-	s, err := grpclistener.New(operation.Options{Store: store{r}, Proofs: proofs, Identity: operation.Identity{Member: m.ID, Site: m.Site, Protocol: "GryffRSC"}})
+	s, err := grpclistener.New(
+		operation.Options{
+			Store: store{r}, Proofs: proofs,
+			Identity: operation.Identity{Member: m.ID, Site: m.Site, Protocol: "GryffRSC"},
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +119,8 @@ func serve(t *testing.T, r *runtime.Replica, m view.Member, proofs *proof.Keys) 
 	go func() { served <- s.Serve(l) }()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
-	c, err := client.Dial(ctx, client.Options{Endpoints: []client.Endpoint{{Address: l.Addr().String()}}, AttemptTimeout: patience})
+	c, err := client.Dial(ctx,
+		client.Options{Endpoints: []client.Endpoint{{Address: l.Addr().String()}}, AttemptTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}

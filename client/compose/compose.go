@@ -216,7 +216,8 @@ func (p *Process) Import(ctx context.Context, exported []byte) error {
 			return fmt.Errorf("import a context: service %q: %w; register it first", e.name, ErrNotRegistered)
 		}
 		if _, ok := a.service.(Carrier); !ok {
-			return fmt.Errorf("import a context: service %q has no ImportContext; register one that is a Carrier", e.name)
+			return fmt.Errorf("import a context: service %q has no ImportContext; register one that is a Carrier",
+				e.name)
 		}
 	}
 	for _, e := range entries {

@@ -81,7 +81,8 @@ func TestContextsCarryWhatWasSeen(t *testing.T) {
 	for _, test := range tests {
 		w := newWorld("x", "y")
 		finish := w.actor("writer", false, false).write("x")
-		alice, proxy, bob, eve := w.actor("alice", true, test.carry), w.actor("proxy", true, test.carry), w.actor("bob", true, test.carry), w.actor("eve", true, test.carry)
+		alice, proxy, bob, eve := w.actor("alice", true, test.carry), w.actor("proxy", true, test.carry),
+			w.actor("bob", true, test.carry), w.actor("eve", true, test.carry)
 		alice.read("x", newer)
 		alice.tell(proxy, test.context)
 		proxy.tell(bob, test.context)
@@ -166,7 +167,8 @@ func TestStartFencesWhatWasLeft(t *testing.T) {
 
 	// A fence that fails keeps the operation from starting, and is owed.
 	w.services["x"].fail = errors.New("no quorum")
-	if _, err := p.process.Start(ctx, "y"); err == nil || !strings.Contains(err.Error(), `fence service "x": no quorum`) {
+	if _, err := p.process.Start(ctx, "y"); err == nil ||
+		!strings.Contains(err.Error(), `fence service "x": no quorum`) {
 		t.Errorf("a failed fence: %v", err)
 	}
 	if err := p.process.Unregister(ctx, "x"); err == nil {
@@ -207,14 +209,21 @@ func TestStartFencesWhatWasLeft(t *testing.T) {
 	if err := p.process.Register("x", p.sessions["x"]); !errors.Is(err, ErrRegistered) {
 		t.Errorf("registering twice: %v", err)
 	}
-	if p.process.Register("", p.sessions["x"]) == nil || p.process.Register("w", nil) == nil || p.process.Register(strings.Repeat("n", MaxNameBytes+1), p.sessions["x"]) == nil {
+	if p.process.Register("", p.sessions["x"]) == nil || p.process.Register("w", nil) == nil ||
+		p.process.Register(strings.Repeat("n", MaxNameBytes+1), p.sessions["x"]) == nil {
 		t.Error("a service without a name or a fence, or with a name that is too long, was registered")
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	for name, err := range map[string]error{
-		"Start": func() error { _, err := p.process.Start(cancelled, "x"); return err }(), "Fence": p.process.Fence(cancelled),
-		"Export": func() error { _, err := p.process.Export(cancelled); return err }(), "Unregister": p.process.Unregister(cancelled, "x"),
+		"Start": func() error {
+			_, err := p.process.Start(cancelled, "x")
+			return err
+		}(), "Fence": p.process.Fence(cancelled),
+		"Export": func() error {
+			_, err := p.process.Export(cancelled)
+			return err
+		}(), "Unregister": p.process.Unregister(cancelled, "x"),
 		"Import": p.process.Import(cancelled, encode(nil)),
 	} {
 		if !errors.Is(err, context.Canceled) {
@@ -283,7 +292,10 @@ func TestImportChecksBeforeItChanges(t *testing.T) {
 	if err := to.process.Import(ctx, encode([]entry{{"x", []byte("no version at all")}})); err == nil {
 		t.Error("what the service refuses was imported")
 	}
-	for _, bad := range [][]byte{nil, {0}, {2, 0}, {1}, {1, 200}, {1, 0, 0}, {1, 1, 1, 'x'}, {1, 1, 0, 0}, {1, 2, 1, 'y', 0, 1, 'x', 0}, {1, 0x80, 0}, make([]byte, MaxContextBytes+1)} {
+	for _, bad := range [][]byte{
+		nil, {0}, {2, 0}, {1}, {1, 200}, {1, 0, 0}, {1, 1, 1, 'x'}, {1, 1, 0, 0}, {1, 2, 1, 'y', 0, 1, 'x', 0},
+		{1, 0x80, 0}, make([]byte, MaxContextBytes+1),
+	} {
 		if err := to.process.Import(ctx, bad); !errors.Is(err, ErrContext) {
 			t.Errorf("%.20v: %v", bad, err)
 		}
@@ -307,7 +319,8 @@ func TestContextsAreBounded(t *testing.T) {
 	p := NewProcess()
 	service := &fakeService{}
 	for i := range MaxServices {
-		if err := p.Register(fmt.Sprint("s", i), large{&fakeSession{service: service}, MaxPastBytes + i%2}); err != nil {
+		if err := p.Register(fmt.Sprint("s", i),
+			large{&fakeSession{service: service}, MaxPastBytes + i%2}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -316,7 +329,10 @@ func TestContextsAreBounded(t *testing.T) {
 	}
 	// All at once, as if other processes had told it of them.
 	var entries []entry
-	for _, name := range []string{"s0", "s1", "s10", "s11", "s12", "s13", "s14", "s15", "s16", "s17", "s18", "s2", "s20", "s22", "s24", "s26", "s28", "s30", "s32", "s34", "s36", "s38"} {
+	for _, name := range []string{
+		"s0", "s1", "s10", "s11", "s12", "s13", "s14", "s15", "s16", "s17", "s18", "s2", "s20", "s22", "s24", "s26",
+		"s28", "s30", "s32", "s34", "s36", "s38",
+	} {
 		entries = append(entries, entry{name: name})
 	}
 	if err := p.Import(ctx, encode(entries)); err != nil {

@@ -51,7 +51,8 @@ func decode(b []byte) ([]entry, error) {
 		return nil, fmt.Errorf("%w: it is empty; even one that says nothing has two bytes", ErrContext)
 	}
 	if b[0] != contextVersion {
-		return nil, fmt.Errorf("%w of version %d: its version is %d; use the same release in all processes", ErrContext, contextVersion, b[0])
+		return nil, fmt.Errorf("%w of version %d: its version is %d; use the same release in all processes", ErrContext,
+			contextVersion, b[0])
 	}
 	rest := b[1:]
 	count, ok := cutNumber(&rest, MaxServices)
@@ -63,13 +64,15 @@ func decode(b []byte) ([]entry, error) {
 		var e entry
 		name, ok := cutBytes(&rest, MaxNameBytes)
 		if !ok || len(name) == 0 {
-			return nil, fmt.Errorf("%w: the name of service %d is empty, cut off, or over %d bytes", ErrContext, i, MaxNameBytes)
+			return nil, fmt.Errorf("%w: the name of service %d is empty, cut off, or over %d bytes",
+				ErrContext, i, MaxNameBytes)
 		}
 		if e.name = string(name); i > 0 && e.name <= entries[i-1].name {
 			return nil, fmt.Errorf("%w: service %d is not in the order of names", ErrContext, i)
 		}
 		if e.past, ok = cutBytes(&rest, MaxPastBytes); !ok {
-			return nil, fmt.Errorf("%w: the past of service %q is cut off, or over %d bytes", ErrContext, e.name, MaxPastBytes)
+			return nil, fmt.Errorf("%w: the past of service %q is cut off, or over %d bytes", ErrContext,
+				e.name, MaxPastBytes)
 		}
 		entries = append(entries, e)
 	}

@@ -91,7 +91,8 @@ func Example_twoClusters() {
 			log.Fatal(err)
 		}
 		fences := len(photos.Requests(registerv1.Kind_FENCE)) + len(albums.Requests(registerv1.Kind_FENCE))
-		fmt.Printf("composed %t: the album has %s, which is there: %t; fences: %d\n", composed, name, photo.Present(), fences)
+		fmt.Printf("composed %t: the album has %s, which is there: %t; fences: %d\n", composed, name,
+			photo.Present(), fences)
 
 		finish()
 		for _, c := range []*client.Client{first.photos, first.albums, second.photos, second.albums} {

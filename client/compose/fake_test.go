@@ -157,7 +157,8 @@ func (a *actor) write(service string) (finish func()) {
 	session.service.mu.Lock()
 	version := session.service.newest + 1
 	session.service.mu.Unlock()
-	i := a.world.recorder.Invoke(a.name, "", register.Operation{Kind: register.Write, Key: service, Value: value(version)})
+	i := a.world.recorder.Invoke(a.name, "",
+		register.Operation{Kind: register.Write, Key: service, Value: value(version)})
 	if session.begin() != version {
 		panic("writes begin one after the other")
 	}
@@ -186,7 +187,8 @@ func (a *actor) tell(other *actor, withContext bool) {
 
 // now is a reading of the recorder's clock.
 func (w *world) now() (now time.Duration) {
-	return w.recorder.Invoke("clock", "", register.Operation{Kind: register.Read}).Return(register.Result{Status: register.Unavailable}).Invoked
+	return w.recorder.Invoke("clock", "", register.Operation{Kind: register.Read}).
+		Return(register.Result{Status: register.Unavailable}).Invoked
 }
 
 func value(version uint64) register.Value { return register.Value(fmt.Sprint(version)) }

@@ -93,7 +93,8 @@ type siteServer struct {
 // GetInfo implements registerv1.RegisterServer.
 func (s *siteServer) GetInfo(context.Context, *registerv1.InfoRequest) (*registerv1.Info, error) {
 	limits := register.DefaultLimits()
-	return &registerv1.Info{Member: 1, Protocol: "GryffRSC", KeyBytes: uint32(limits.KeyBytes), ValueBytes: uint32(limits.ValueBytes)}, nil
+	return &registerv1.Info{Member: 1, Protocol: "GryffRSC", KeyBytes: uint32(limits.KeyBytes),
+		ValueBytes: uint32(limits.ValueBytes)}, nil
 }
 
 // Do implements registerv1.RegisterServer.
@@ -201,9 +202,10 @@ func (c *Cluster) append(key string, value register.Value) register.Versioned {
 // settle brings a version to a quorum, and with it those before it.
 func (c *Cluster) settle(key string, version register.Versioned) {
 	v := c.versions(key)
-	i, found := slices.BinarySearchFunc(v.all, version.Carstamp, func(v register.Versioned, stamp register.Carstamp) int {
-		return cmp.Compare(v.Carstamp.Timestamp, stamp.Timestamp)
-	})
+	i, found := slices.BinarySearchFunc(v.all, version.Carstamp,
+		func(v register.Versioned, stamp register.Carstamp) int {
+			return cmp.Compare(v.Carstamp.Timestamp, stamp.Timestamp)
+		})
 	if !found {
 		v.all = slices.Insert(v.all, i, version)
 	}

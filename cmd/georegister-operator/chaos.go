@@ -50,15 +50,18 @@ deletes what was made. Otherwise the Job stays, with its report as its pod's ter
 	}, plugin.ErrChaosFailed)
 	f := command.Flags()
 	f.StringVar(&o.Cluster, "cluster", "", "the cluster (default: the only one of the namespace)")
-	f.DurationVar(&o.Duration, "duration", 10*time.Minute, "how long the cluster is loaded; the experiments fit into it")
+	f.DurationVar(&o.Duration, "duration", 10*time.Minute,
+		"how long the cluster is loaded; the experiments fit into it")
 	f.DurationVar(&o.Every, "every", time.Minute, "how often a single experiment injects, for half as long")
 	f.Uint64Var(&o.Seed, "seed", 1, "of the load's operations")
 	f.StringVar(&o.Site, "site", "", "the site that is hit (default: the last one that the quorum can do without)")
-	f.StringVar(&o.Peer, "peer", "", "a site that is not, and must reach a quorum all the time (default: the first other one)")
+	f.StringVar(&o.Peer, "peer", "",
+		"a site that is not, and must reach a quorum all the time (default: the first other one)")
 	f.StringSliceVar(&o.Experiments, "experiments", nil, "which ones all are, in order (default: see chaos list)")
 	f.StringVar(&o.OperatorNamespace, "operator-namespace", "", "where the operator is (default: where it is found)")
 	f.StringVar(&o.Image, "image", "", "what the verification runs (default: the members' image)")
-	f.StringVar(&o.Report, "report", "", "write the verification's log to this file; its last line is the report in JSON")
+	f.StringVar(&o.Report, "report", "",
+		"write the verification's log to this file; its last line is the report in JSON")
 	return command
 }
 
@@ -73,9 +76,10 @@ func newChaosListCommand() *cobra.Command {
 
 func newChaosStopCommand(flags *plugin.Flags) *cobra.Command {
 	return &cobra.Command{
-		Use:   "stop [RUN]",
-		Short: "Heal what a run has injected, and delete all that it made; without RUN, whatever goes on in the namespace",
-		Args:  cobra.MaximumNArgs(1),
+		Use: "stop [RUN]",
+		Short: "Heal what a run has injected, and delete all that it made; without RUN, whatever goes on in the " +
+			"namespace",
+		Args: cobra.MaximumNArgs(1),
 		RunE: connected(flags, func(ctx context.Context, k *plugin.Kubernetes, out io.Writer, args []string) error {
 			return k.StopChaos(ctx, out, optional(args))
 		}),

@@ -40,7 +40,8 @@ binary is the command "kubectl georegister".`,
 	persistent.StringVarP(&flags.Namespace, "namespace", "n", "", "the namespace (default: the context's)")
 	command.AddCommand(
 		newStatusCommand(&flags), newSitesCommand(&flags), newLogsCommand(&flags),
-		newDrainCommand(&flags), newMoveCommand(&flags), newVerifyCommand(&flags), newChaosCommand(&flags), newOperatorCheckCommand(&flags),
+		newDrainCommand(&flags), newMoveCommand(&flags), newVerifyCommand(&flags), newChaosCommand(&flags),
+		newOperatorCheckCommand(&flags),
 	)
 	return command
 }
@@ -104,9 +105,10 @@ func newDrainCommand(flags *plugin.Flags) *cobra.Command {
 while its cluster's quorum is healthy and all other members vote, and through the eviction API, which
 honours PodDisruptionBudgets. A member whose volume is on the node waits for the node to return.`,
 		Args: cobra.ExactArgs(1),
-		RunE: connected(flags, within(&timeout, func(ctx context.Context, k *plugin.Kubernetes, out io.Writer, args []string) error {
-			return k.Drain(ctx, out, args[0])
-		})),
+		RunE: connected(flags,
+			within(&timeout, func(ctx context.Context, k *plugin.Kubernetes, out io.Writer, args []string) error {
+				return k.Drain(ctx, out, args[0])
+			})),
 	}
 	command.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "when to give up")
 	return command
@@ -132,9 +134,10 @@ shard gets the home back that it has without spec.homes.`,
 			}
 			return nil
 		},
-		RunE: connected(flags, within(&timeout, func(ctx context.Context, k *plugin.Kubernetes, out io.Writer, args []string) error {
-			return k.Move(ctx, out, args[0], shard, optional(args[2:]))
-		})),
+		RunE: connected(flags,
+			within(&timeout, func(ctx context.Context, k *plugin.Kubernetes, out io.Writer, args []string) error {
+				return k.Move(ctx, out, args[0], shard, optional(args[2:]))
+			})),
 	}
 	f := command.Flags()
 	f.DurationVar(&timeout, "timeout", 10*time.Minute, "when to give up waiting; the move goes on")
@@ -175,9 +178,10 @@ func newOperatorCheckCommand(flags *plugin.Flags) *cobra.Command {
 		Use:   "operator",
 		Short: "Tell whether the operator is installed and ready in the namespace",
 		Args:  cobra.NoArgs,
-		RunE: connected(flags, within(&wait, func(ctx context.Context, k *plugin.Kubernetes, out io.Writer, _ []string) error {
-			return k.Operator(ctx, out)
-		})),
+		RunE: connected(flags,
+			within(&wait, func(ctx context.Context, k *plugin.Kubernetes, out io.Writer, _ []string) error {
+				return k.Operator(ctx, out)
+			})),
 	}
 	command.Flags().DurationVar(&wait, "wait", 10*time.Second, "how long to wait until it is")
 	return command

@@ -63,16 +63,21 @@ who want it sooner, and costs a request a second.`,
 		},
 	}
 	flags := command.Flags()
-	flags.StringSliceVar(&namespaces, "namespaces", nil, "whose clusters to manage; * or empty: all (default: the operator's own)")
-	flags.StringVar(&o.Settings.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "where the operator runs (default: POD_NAMESPACE)")
-	flags.StringVar(&o.Settings.DefaultImage, "default-image", "", "what members run where neither the resource nor a running member says another")
+	flags.StringSliceVar(&namespaces, "namespaces", nil,
+		"whose clusters to manage; * or empty: all (default: the operator's own)")
+	flags.StringVar(&o.Settings.Namespace, "namespace", os.Getenv("POD_NAMESPACE"),
+		"where the operator runs (default: POD_NAMESPACE)")
+	flags.StringVar(&o.Settings.DefaultImage, "default-image", "",
+		"what members run where neither the resource nor a running member says another")
 	flags.StringVar(&o.Settings.ClusterDomain, "cluster-domain", "cluster.local", "the domain of the cluster's DNS")
-	flags.DurationVar(&o.Settings.LostAfter, "lost-after", time.Minute, "how long a member may be without its volume or node before it is replaced")
+	flags.DurationVar(&o.Settings.LostAfter, "lost-after", time.Minute,
+		"how long a member may be without its volume or node before it is replaced")
 	flags.IntVar(&o.MaxConcurrent, "max-concurrent", 4, "how many clusters to work on at the same time")
 	flags.StringVar(&o.MetricsAddress, "metrics-address", ":8080", "where to serve /metrics; 0: nowhere")
 	flags.StringVar(&o.HealthAddress, "health-address", ":8081", "where to serve /healthz and /readyz; 0: nowhere")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", false, "let one of several operators work")
-	flags.DurationVar(&o.LeaseDuration, "lease-duration", 15*time.Second, "how long a lease that is not renewed is respected")
+	flags.DurationVar(&o.LeaseDuration, "lease-duration", 15*time.Second,
+		"how long a lease that is not renewed is respected")
 	flags.DurationVar(&o.RenewDeadline, "renew-deadline", 10*time.Second, "when a leader that can't renew gives up")
 	flags.DurationVar(&o.RetryPeriod, "retry-period", 2*time.Second, "the pause between tries at the lease")
 	flags.StringVar(&level, "log-level", "info", "the least severe level to log: debug, info, warn or error")

@@ -27,8 +27,10 @@ func newBenchCommand() *cobra.Command {
 		Use:   "bench --addresses HOST:PORT,...",
 		Short: "Measure throughput and latency with closed-loop clients",
 		Long: "Measures a running store. Each client has a connection of its own, and sends its next operation when\n" +
-			"the one before is answered; with --depth, the next so many together. Clients are spread over the addresses.\n\n" +
-			"Listeners: grpc makes one call per operation, stream sends batches over one gRPC stream per client, redis speaks\n" +
+			"the one before is answered; with --depth, the next so many together. Clients are spread over the " +
+			"addresses.\n\n" +
+			"Listeners: grpc makes one call per operation, stream sends batches over one gRPC stream per client, " +
+			"redis speaks\n" +
 			"the Redis protocol, etcd measures an etcd for comparison.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

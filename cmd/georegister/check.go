@@ -76,13 +76,18 @@ func newCheckCommand() *cobra.Command {
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.model, "model", linearizableModel, "what the history should be: linearizable, or rsc (regular sequentially consistent)")
+	flags.StringVar(&f.model, "model", linearizableModel,
+		"what the history should be: linearizable, or rsc (regular sequentially consistent)")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to search; 0 is no bound")
-	flags.StringVar(&f.picture, "picture", "", "where to draw a violation (default HISTORY.html, or history.html for -)")
-	flags.DurationVar(&f.stale, "stale", 0, "how old the answers to reads that may be stale can be, such as CURP's lease; 0 leaves them unjudged")
+	flags.StringVar(&f.picture, "picture", "",
+		"where to draw a violation (default HISTORY.html, or history.html for -)")
+	flags.DurationVar(&f.stale, "stale", 0,
+		"how old the answers to reads that may be stale can be, such as CURP's lease; 0 leaves them unjudged")
 	flags.BoolVar(&f.torn, "torn", false, "leave out a last line without an end, which a killed process leaves")
-	flags.IntVar(&f.maxStates, "max-states", 0, "with --model rsc: how much each search by values alone may try; 0 is 200000")
-	flags.StringVar(&f.maxMemory, "max-memory", "", "how much memory the check may take, such as 4Gi (default: half of the machine's)")
+	flags.IntVar(&f.maxStates, "max-states", 0,
+		"with --model rsc: how much each search by values alone may try; 0 is 200000")
+	flags.StringVar(&f.maxMemory, "max-memory", "",
+		"how much memory the check may take, such as 4Gi (default: half of the machine's)")
 	return c
 }
 
@@ -142,9 +147,11 @@ func checkRSC(ctx context.Context, out io.Writer, name string, record history.Re
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	fmt.Fprintf(out, "verdict: %s\n%d operations on %d keys, %d checked, %d of them of unknown outcome, %d messages and %d fences, in %v\n",
-		verdict.Outcome, verdict.Operations, verdict.Keys, verdict.Checked, verdict.Unknown, len(record.Messages), len(record.Fences),
-		time.Since(begun).Round(time.Millisecond))
+	fmt.Fprintf(out,
+		"verdict: %s\n%d operations on %d keys, %d checked, %d of them of unknown outcome, %d messages and %d "+
+			"fences, in %v\n",
+		verdict.Outcome, verdict.Operations, verdict.Keys, verdict.Checked, verdict.Unknown,
+		len(record.Messages), len(record.Fences), time.Since(begun).Round(time.Millisecond))
 	if verdict.OK() {
 		return nil
 	}
@@ -162,10 +169,12 @@ func checkRSC(ctx context.Context, out io.Writer, name string, record history.Re
 // more.
 func checkLinearizable(ctx context.Context, out io.Writer, name string, record history.Record, f checkFlags) error {
 	begun, operations := time.Now(), record.Operations
-	verdict, wrong := history.Check(ctx, operations, history.Options{Timeout: f.timeout}), errors.New("the history is not linearizable")
+	verdict, wrong := history.Check(ctx, operations, history.Options{Timeout: f.timeout}),
+		errors.New("the history is not linearizable")
 	if verdict.OK() && f.stale > 0 {
 		verdict = history.CheckStale(ctx, operations, f.stale, history.Options{Timeout: f.timeout})
-		wrong = fmt.Errorf("the history is linearizable, but for reads that may be stale: one is older than %v, or told of what was lost", f.stale)
+		wrong = fmt.Errorf("the history is linearizable, but for reads that may be stale: one is older than %v, or "+
+			"told of what was lost", f.stale)
 	}
 	fmt.Fprintf(out, "verdict: %s\n%d operations on %d keys, %d checked, %d of them of unknown outcome, in %v\n",
 		verdict.Outcome, verdict.Operations, verdict.Keys, verdict.Checked, verdict.Unknown,
@@ -181,7 +190,9 @@ func checkLinearizable(ctx context.Context, out io.Writer, name string, record h
 		return errors.New("the check did not end in time, so nothing is known; allow more with --timeout")
 	}
 	if n := len(record.Messages) + len(record.Fences); n > 0 {
-		fmt.Fprintf(out, "the history has %d messages and fences: if its store promises regular sequential consistency, check that with --model rsc\n", n)
+		fmt.Fprintf(out,
+			"the history has %d messages and fences: if its store promises regular sequential consistency, check "+
+				"that with --model rsc\n", n)
 	}
 	picture := f.picture
 	if picture == "" {
@@ -205,7 +216,8 @@ func checkFunctions(operations []history.Operation) error {
 			continue
 		}
 		if err := known.Check(o.Request.Call); err != nil {
-			return fmt.Errorf("client %s, key %q, invoked_ns %d: %w", o.Client, o.Request.Key, o.Invoked.Nanoseconds(), err)
+			return fmt.Errorf("client %s, key %q, invoked_ns %d: %w", o.Client, o.Request.Key,
+				o.Invoked.Nanoseconds(), err)
 		}
 	}
 	return nil

@@ -25,8 +25,10 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	checkWrite = `{"client":"a","kind":"write","key":"k","value":"v","invoked_ns":1,"returned_ns":2,"status":"ok"}` + "\n"
-	checkRead  = `{"client":"b","kind":"read","key":"k","reply":"v","invoked_ns":3,"returned_ns":4,"status":"ok"}` + "\n"
+	checkWrite = `{"client":"a","kind":"write","key":"k","value":"v","invoked_ns":1,"returned_ns":2,"status":"ok"}` +
+		"\n"
+	checkRead = `{"client":"b","kind":"read","key":"k","reply":"v","invoked_ns":3,"returned_ns":4,"status":"ok"}` +
+		"\n"
 	checkOther = `{"client":"c","kind":"rmw","key":"k","function":"twice.v1","reply":"vv","invoked_ns":7,"returned_ns":8,"status":"ok"}` + "\n"
 	checkStale = `{"client":"b","kind":"read","key":"k","invoked_ns":5,"returned_ns":6,"status":"ok"}` + "\n"
 	checkStamp = `{"client":"b","kind":"read","key":"k","reply":"v","carstamp":"1/1.1.1/0","invoked_ns":3,"returned_ns":4,"status":"ok"}` + "\n"
@@ -34,7 +36,8 @@ const (
 	checkTold  = `{"kind":"message","from":"b","sent_ns":5,"to":"c","received_ns":6}` + "\n"
 	checkOpen  = `{"client":"a","kind":"write","key":"k","value":"v","invoked_ns":1,"status":"unknown"}` + "\n"
 	checkOlder = `{"client":"c","kind":"read","key":"k","invoked_ns":7,"returned_ns":8,"status":"ok"}` + "\n"
-	checkMayBe = `{"client":"b","kind":"read","key":"k","stale":true,"invoked_ns":5,"returned_ns":6,"status":"ok"}` + "\n"
+	checkMayBe = `{"client":"b","kind":"read","key":"k","stale":true,"invoked_ns":5,"returned_ns":6,"status":"ok"}` +
+		"\n"
 )
 
 func TestCheckCommand(t *testing.T) {
@@ -45,35 +48,85 @@ func TestCheckCommand(t *testing.T) {
 		picture       bool
 	}{
 		{name: "linearizable", history: checkWrite + checkRead, out: "verdict: linearizable\n2 operations on 1 keys"},
-		{name: "violation", history: checkWrite + checkStale, out: `b: read("k") -> absent`, err: "not linearizable", picture: true},
+		{
+			name: "violation", history: checkWrite + checkStale, out: `b: read("k") -> absent`,
+			err: "not linearizable", picture: true,
+		},
 		{name: "unjudged", history: checkWrite + checkMayBe, out: "verdict: linearizable"},
-		{name: "stale within the bound", history: checkWrite + checkMayBe, args: []string{"--stale=5ns"}, out: "verdict: linearizable"},
-		{name: "stale beyond the bound", history: checkWrite + checkMayBe, args: []string{"--stale=1ns"}, out: `b (stale): read("k") -> absent`,
+		{
+			name: "stale within the bound", history: checkWrite + checkMayBe, args: []string{"--stale=5ns"},
+			out: "verdict: linearizable",
+		},
+		{name: "stale beyond the bound", history: checkWrite + checkMayBe, args: []string{"--stale=1ns"},
+			out: `b (stale): read("k") -> absent`,
 			err: "one is older than 1ns", picture: true},
 		{name: "bad bound", history: checkWrite, args: []string{"--stale=-1s"}, err: "--stale is -1s"},
 		{name: "bad line", history: checkWrite + "{}\n", err: `line 2: field "client" is missing`},
-		{name: "torn line", history: checkWrite + checkRead[:30], err: "line 2: not a JSON object, as each line of a history is: unexpected end of JSON input; the line has no end, as if its writer was killed, or is writing still: --torn leaves it out"},
-		{name: "other bytes", history: checkWrite + "\x00\x00\n", err: "line 2: not a JSON object, as each line of a history is: invalid character '\\x00'"},
+		{
+			name: "torn line", history: checkWrite + checkRead[:30],
+			err: "line 2: not a JSON object, as each line of a history is: unexpected end of JSON input; the line " +
+				"has no end, as if its writer was killed, or is writing still: --torn leaves it out",
+		},
+		{
+			name: "other bytes", history: checkWrite + "\x00\x00\n",
+			err: "line 2: not a JSON object, as each line of a history is: invalid character '\\x00'",
+		},
 		{name: "no text", history: checkWrite + "\xff\n", err: "line 2: not UTF-8; write other bytes as"},
-		{name: "deep", history: strings.Repeat("[", 1<<20) + "\n", err: "line 1: not a JSON object, as each line of a history is: invalid character '[' exceeded max depth"},
-		{name: "deep within", history: `{"args":` + strings.Repeat("[", 1<<20) + "\n", err: "line 1: not a JSON object, as each line of a history is: invalid character '[' exceeded max depth"},
-		{name: "bad memory", history: checkWrite, args: []string{"--max-memory=much"}, err: `--max-memory is "much"; give at least 64Mi, such as 4Gi`},
+		{
+			name: "deep", history: strings.Repeat("[", 1<<20) + "\n",
+			err: "line 1: not a JSON object, as each line of a history is: invalid character '[' exceeded max depth",
+		},
+		{
+			name: "deep within", history: `{"args":` + strings.Repeat("[", 1<<20) + "\n",
+			err: "line 1: not a JSON object, as each line of a history is: invalid character '[' exceeded max depth",
+		},
+		{
+			name: "bad memory", history: checkWrite, args: []string{"--max-memory=much"},
+			err: `--max-memory is "much"; give at least 64Mi, such as 4Gi`,
+		},
 		{name: "little memory", history: checkWrite, args: []string{"--max-memory=1Mi"}, err: "--max-memory"},
-		{name: "torn line left out", history: checkWrite + checkRead[:30], args: []string{"--torn"}, out: "1 operations"},
-		{name: "function of another program", history: checkWrite + checkOther, err: `client c, key "k", invoked_ns 7: unknown rmw function "twice.v1"`},
+		{
+			name: "torn line left out", history: checkWrite + checkRead[:30], args: []string{"--torn"},
+			out: "1 operations",
+		},
+		{
+			name: "function of another program", history: checkWrite + checkOther,
+			err: `client c, key "k", invoked_ns 7: unknown rmw function "twice.v1"`,
+		},
 		{name: "empty", err: "nothing to check"},
-		{name: "rsc, which is not linearizable", history: checkOpen + checkRead + checkOlder, args: []string{"--model=rsc"},
-			out: "verdict: regular-sequential\n3 operations on 1 keys, 3 checked, 1 of them of unknown outcome, 0 messages and 0 fences"},
-		{name: "linearizable, which is rsc", history: checkOpen + checkRead + checkOlder, out: "verdict: violation", err: "not linearizable", picture: true},
-		{name: "with a hint", history: checkOpen + checkRead + checkFence + checkOlder, out: "check that with --model rsc", err: "not linearizable", picture: true},
+		{name: "rsc, which is not linearizable", history: checkOpen + checkRead + checkOlder,
+			args: []string{"--model=rsc"},
+			out: "verdict: regular-sequential\n3 operations on 1 keys, 3 checked, 1 of them of unknown outcome, 0 " +
+				"messages and 0 fences"},
+		{
+			name: "linearizable, which is rsc", history: checkOpen + checkRead + checkOlder, out: "verdict: violation",
+			err: "not linearizable", picture: true,
+		},
+		{
+			name: "with a hint", history: checkOpen + checkRead + checkFence + checkOlder,
+			out: "check that with --model rsc", err: "not linearizable", picture: true,
+		},
 		{name: "fenced", history: checkOpen + checkStamp + checkFence + checkOlder, args: []string{"--model=rsc"},
-			out: "each of these operations has to come before the next one, and the last before the first:\n", err: "the history is not regular sequentially consistent"},
+			out: "each of these operations has to come before the next one, and the last before the first:\n",
+			err: "the history is not regular sequentially consistent"},
 		{name: "told", history: checkOpen + checkTold + checkStamp + checkOlder, args: []string{"--model=rsc"},
 			out: `c: read("k") -> absent`, err: "the history is not regular sequentially consistent"},
-		{name: "rsc by stale answers", history: checkWrite, args: []string{"--model=rsc", "--stale=1s"}, err: "--stale has no meaning with --model rsc"},
-		{name: "linearizable by states", history: checkWrite, args: []string{"--max-states=1"}, err: "--max-states has no meaning with --model linearizable"},
-		{name: "bad bound of states", history: checkWrite, args: []string{"--model=rsc", "--max-states=-1"}, err: "--max-states is -1; give 0"},
-		{name: "bad model", history: checkWrite, args: []string{"--model=rss"}, err: `--model is "rss"; give linearizable or rsc`},
+		{
+			name: "rsc by stale answers", history: checkWrite, args: []string{"--model=rsc", "--stale=1s"},
+			err: "--stale has no meaning with --model rsc",
+		},
+		{
+			name: "linearizable by states", history: checkWrite, args: []string{"--max-states=1"},
+			err: "--max-states has no meaning with --model linearizable",
+		},
+		{
+			name: "bad bound of states", history: checkWrite, args: []string{"--model=rsc", "--max-states=-1"},
+			err: "--max-states is -1; give 0",
+		},
+		{
+			name: "bad model", history: checkWrite, args: []string{"--model=rss"},
+			err: `--model is "rss"; give linearizable or rsc`,
+		},
 		{name: "bad timeout", history: checkWrite, args: []string{"--timeout=-1s"}, err: "--timeout is -1s"},
 	}
 	for _, test := range tests {
@@ -88,7 +141,8 @@ func TestCheckCommand(t *testing.T) {
 			c.SetOut(&out)
 			c.SetArgs(append(test.args, file))
 			err := c.Execute()
-			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+			if test.err == "" && err != nil ||
+				test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
 				t.Errorf("got error %v, want %q", err, test.err)
 			}
 			if !strings.Contains(out.String(), test.out) {
@@ -139,8 +193,15 @@ func TestCheckIsBounded(t *testing.T) {
 		name, line, err string
 		args            []string
 	}{
-		{name: "a line", line: strings.Repeat("\x00", 64), err: "standard input: read the history: line 1: longer than 128 MiB, which no operation is"},
-		{name: "all lines", line: checkWrite, args: []string{"--max-memory=128Mi"}, err: "stopped: it takes more than 128Mi of memory: check fewer operations at once, or allow more with --max-memory"},
+		{
+			name: "a line", line: strings.Repeat("\x00", 64),
+			err: "standard input: read the history: line 1: longer than 128 MiB, which no operation is",
+		},
+		{
+			name: "all lines", line: checkWrite, args: []string{"--max-memory=128Mi"},
+			err: "stopped: it takes more than 128Mi of memory: check fewer operations at once, or allow more with " +
+				"--max-memory",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCheckCommand()
@@ -200,7 +261,8 @@ func TestProgramEndsAtASignal(t *testing.T) {
 		t.Fatal(err)
 	}
 	var status *exec.ExitError
-	if err := program.Wait(); !errors.As(err, &status) || status.ExitCode() != 1 || !strings.Contains(said.String(), "stopped") {
+	if err := program.Wait(); !errors.As(err, &status) || status.ExitCode() != 1 ||
+		!strings.Contains(said.String(), "stopped") {
 		t.Errorf("%v, and it said %q", err, said.String())
 	}
 }

@@ -108,7 +108,9 @@ func (c comparison) shards(protocol string) int {
 
 // measure runs one protocol. What it refuses, clients leave out: writes stand for rmws, or rmws for writes. With
 // fragments all values are stored so.
-func (c comparison) measure(ctx context.Context, row capability.Protocol, x simulator.Experiment, fragments int) (map[register.Kind]workload.KindFigures, error) {
+func (c comparison) measure(
+	ctx context.Context, row capability.Protocol, x simulator.Experiment, fragments int,
+) (map[register.Kind]workload.KindFigures, error) {
 	tolerance := 0
 	if row.Name == c.spec.Protocol && (c.spec.FaultTolerance != nil || fragments > 0) {
 		tolerance = c.spec.Faults()
@@ -177,9 +179,12 @@ func (c comparison) print(out io.Writer, rows []compared, without []string) erro
 	if n := c.shards("CURP"); fmt.Sprint(n) != shards {
 		shards += fmt.Sprintf(" (CURP: %d)", n)
 	}
-	fmt.Fprintf(out, "%d members at %d sites, %s shards; %d clients of each member; %s, of which %g%% are on a key that all share.\n",
+	fmt.Fprintf(out,
+		"%d members at %d sites, %s shards; %d clients of each member; %s, of which %g%% are on a key that all "+
+			"share.\n",
 		c.spec.MemberCount(), len(c.spec.Sites), shards, c.clients, c.mix, c.conflict*100)
-	fmt.Fprint(out, "Milliseconds from the call to the answer, without faults, in virtual time; * is the manifest's own.\n\n")
+	fmt.Fprint(out,
+		"Milliseconds from the call to the answer, without faults, in virtual time; * is the manifest's own.\n\n")
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(table, "protocol\tsite\tread p50\tp99\twrite p50\tp99\trmw p50\tp99\t\n")
 	for _, row := range rows {
@@ -198,7 +203,9 @@ func (c comparison) print(out io.Writer, rows []compared, without []string) erro
 	}
 	fmt.Fprintln(out)
 	if e := c.spec.ErasureCoding(); e != nil {
-		fmt.Fprintf(out, "Fragments: of values of more than %d bytes (spec.gus.erasureCoding); the other lines are of smaller ones.\n", e.Threshold())
+		fmt.Fprintf(out,
+			"Fragments: of values of more than %d bytes (spec.gus.erasureCoding); the other lines are of smaller "+
+				"ones.\n", e.Threshold())
 	}
 	if len(c.spec.Homes) > 0 {
 		fmt.Fprint(out, "Left out: spec.homes; CURP's masters are at the sites in turn.\n")
@@ -209,8 +216,10 @@ func (c comparison) print(out io.Writer, rows []compared, without []string) erro
 	for _, text := range without {
 		fmt.Fprintf(out, "Not compared: %s.\n", text)
 	}
-	_, err := fmt.Fprint(out, "Where there are no rmws, clients write in their place, and the other way round. `georegister protocols` says what each\n"+
-		"guarantees and refuses; every history above was judged to have what its protocol guarantees.\n")
+	_, err := fmt.Fprint(out,
+		"Where there are no rmws, clients write in their place, and the other way round. `georegister protocols` "+
+			"says what each\n"+
+			"guarantees and refuses; every history above was judged to have what its protocol guarantees.\n")
 	return err
 }
 
@@ -220,7 +229,8 @@ func (c comparison) network() (profile.Profile, error) {
 	between := c.spec.RTT
 	switch {
 	case c.rtt != "" && c.spec.WAN != nil:
-		return profile.Profile{}, errors.New("--rtt: the manifest has round trips, in spec.wan; leave one of the two out")
+		return profile.Profile{},
+			errors.New("--rtt: the manifest has round trips, in spec.wan; leave one of the two out")
 	case c.rtt != "":
 		given, err := profile.Parse(c.rtt)
 		if err != nil {
@@ -228,12 +238,16 @@ func (c comparison) network() (profile.Profile, error) {
 		}
 		for _, site := range c.spec.Sites {
 			if given.Index(site.Name) < 0 {
-				return profile.Profile{}, fmt.Errorf("--rtt: no round trips of site %s of the manifest; give those of every pair of sites", site.Name)
+				return profile.Profile{},
+					fmt.Errorf("--rtt: no round trips of site %s of the manifest; give those of every pair of sites",
+						site.Name)
 			}
 		}
 		between = func(a, b string) time.Duration { return given.RTT[given.Index(a)][given.Index(b)] }
 	case c.spec.WAN == nil && len(c.spec.Sites) > 1:
-		return profile.Profile{}, errors.New("the manifest has no spec.wan, which says how far its sites are apart: give --rtt, such as a-b=72ms,a-c=151ms,b-c=88ms")
+		return profile.Profile{},
+			errors.New("the manifest has no spec.wan, which says how far its sites are apart: give --rtt, such as " +
+				"a-b=72ms,a-c=151ms,b-c=88ms")
 	}
 	var at, names []string // by member
 	for _, site := range c.spec.Sites {

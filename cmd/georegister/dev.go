@@ -57,11 +57,13 @@ linearizable, or regular sequentially consistent under GryffRSC.`,
 	flags := command.Flags()
 	flags.StringVarP(&manifest, "filename", "f", "", "the manifest; samples are in config/samples")
 	flags.StringVar(&session.Options.Data, "data", "", "keep the cluster in this directory (default: a temporary one)")
-	flags.IntVar(&session.Options.RedisBasePort, "redis-base-port", 0, "the first member's Redis port, the others follow (default: free ports)")
+	flags.IntVar(&session.Options.RedisBasePort, "redis-base-port", 0,
+		"the first member's Redis port, the others follow (default: free ports)")
 	flags.BoolVar(&check, "check", false, "run a bounded workload with faults, check it, and exit with the verdict")
 	flags.DurationVar(&checking.Duration, "duration", 20*time.Second, "with --check: how long the workload runs")
 	flags.IntVar(&checking.Clients, "clients", 4, "with --check: clients at each site")
-	flags.StringVar(&checking.History, "history", "", "with --check: write the recorded operations to this file, for `georegister check`")
+	flags.StringVar(&checking.History, "history", "",
+		"with --check: write the recorded operations to this file, for `georegister check`")
 	must(command.MarkFlagRequired("filename"))
 	for _, a := range console.Actions() {
 		command.AddCommand(newDevAction(a))
@@ -82,7 +84,8 @@ func newDevAction(a console.Action) *cobra.Command {
 			return nil
 		},
 		RunE: func(command *cobra.Command, args []string) error {
-			err := console.Send(command.Context(), data, strings.Join(append([]string{a.Name}, args...), " "), command.OutOrStdout())
+			err := console.Send(command.Context(), data, strings.Join(append([]string{a.Name}, args...), " "),
+				command.OutOrStdout())
 			if err == nil {
 				_, err = fmt.Fprintln(command.OutOrStdout())
 			}

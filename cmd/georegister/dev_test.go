@@ -13,7 +13,8 @@ func TestDevActionsSayHowTheyAreUsed(t *testing.T) {
 		c.SetOut(io.Discard)
 		c.SetErr(io.Discard)
 		usage := map[string]string{"partition": "partition SITE SITE", "kill": "kill SITE", "heal": "heal"}[args[1]]
-		if err := c.ExecuteContext(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "use: georegister dev "+usage) {
+		err := c.ExecuteContext(t.Context())
+		if err == nil || !strings.HasSuffix(err.Error(), "use: georegister dev "+usage) {
 			t.Errorf("%v: %v", args, err)
 		}
 	}

@@ -20,6 +20,7 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	command.AddCommand(newDevCommand(), newReplicaCommand(), newWitnessCommand(), newProtocolsCommand(), newSimulateCommand(), newBenchCommand(), newCheckCommand(), newVerificationCommand())
+	command.AddCommand(newDevCommand(), newReplicaCommand(), newWitnessCommand(), newProtocolsCommand(),
+		newSimulateCommand(), newBenchCommand(), newCheckCommand(), newVerificationCommand())
 	return command
 }

@@ -84,7 +84,9 @@ func boundMemory(ctx context.Context, most int64, advice string) (bounded contex
 	before := debug.SetMemoryLimit(most) // what is over is collected before the bound is reached
 	stack := debug.SetMaxStack(int(min(most, math.MaxInt)))
 	watch := func() {
-		held := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+		held := []metrics.Sample{
+			{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"},
+		}
 		ticker := time.NewTicker(watchEvery)
 		defer ticker.Stop()
 		for {

@@ -43,10 +43,13 @@ func newProtocolsCommand() *cobra.Command {
 	flags := command.Flags()
 	flags.StringVarP(&manifest, "filename", "f", "", "the manifest; samples are in config/samples")
 	flags.StringVar(&c.mix, "workload", "gryff-a", mixHelp())
-	flags.Float64Var(&c.conflict, "conflict", workload.Default().Conflict, "with -f: the probability that an operation is on the key that all clients share, from 0 to 1")
+	flags.Float64Var(&c.conflict, "conflict", workload.Default().Conflict,
+		"with -f: the probability that an operation is on the key that all clients share, from 0 to 1")
 	flags.IntVar(&c.clients, "clients", 8, "with -f: closed-loop clients of each member")
-	flags.StringVar(&c.rtt, "rtt", "", "with -f: round trips between the sites of a manifest without spec.wan, such as a-b=72ms,a-c=151ms,b-c=88ms")
-	flags.DurationVar(&c.duration, "duration", 0, "with -f: virtual time; figures leave out its first and last twelfth (default: 150 of the longest round trips)")
+	flags.StringVar(&c.rtt, "rtt", "",
+		"with -f: round trips between the sites of a manifest without spec.wan, such as a-b=72ms,a-c=151ms,b-c=88ms")
+	flags.DurationVar(&c.duration, "duration", 0,
+		"with -f: virtual time; figures leave out its first and last twelfth (default: 150 of the longest round trips)")
 	flags.BoolVar(&c.bySite, "by-site", false, "with -f: a line for each site too")
 	return command
 }

@@ -36,8 +36,10 @@ func manifestOf(t *testing.T, spec string) string {
 // Every protocol is measured at the manifest's distances, by the round trips that it takes.
 func TestProtocolsOfAManifest(t *testing.T) {
 	t.Parallel()
-	manifest := manifestOf(t, "  protocol: Gryff\n  sites: [{name: ca}, {name: va}, {name: ir}]\n  wan: {links: [{between: [ca, va], rtt: 72ms}, "+
-		"{between: [ca, ir], rtt: 151ms}, {between: [va, ir], rtt: 88ms}]}\n")
+	manifest := manifestOf(t,
+		"  protocol: Gryff\n  sites: [{name: ca}, {name: va}, {name: ir}]\n  wan: {links: [{between: [ca, va], rtt: "+
+			"72ms}, "+
+			"{between: [ca, ir], rtt: 151ms}, {between: [va, ir], rtt: 88ms}]}\n")
 	out, err := protocols("-f", manifest, "--clients", "2", "--by-site", "--conflict", "0", "--workload", "50:40:10")
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +59,9 @@ func TestProtocolsOfAManifest(t *testing.T) {
 		t.Errorf("the manifest's own protocol is not marked in\n%s", out)
 	}
 	// From ca the nearest other is va, 72 ms away: Gryff reads in one round trip and writes in two, Gus in one each.
-	for name, want := range map[string][]string{"Gryff ca": {"72", "144"}, "Gus ca": {"72", "72"}, "Gus ir": {"88", "88"}} {
+	for name, want := range map[string][]string{
+		"Gryff ca": {"72", "144"}, "Gus ca": {"72", "72"}, "Gus ir": {"88", "88"},
+	} {
 		got := figures[name]
 		if len(got) != 6 || !strings.HasPrefix(got[0], want[0]) || !strings.HasPrefix(got[2], want[1]) {
 			t.Errorf("%s: reads and writes take %v, want %v", name, got, want)
@@ -72,7 +76,8 @@ func TestProtocolsOfAManifest(t *testing.T) {
 func TestProtocolsOfAManifestWithShardsAndFragments(t *testing.T) {
 	t.Parallel()
 	const sites = "  sites: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]\n"
-	even := []string{"--rtt", "a-b=20ms,a-c=20ms,a-d=20ms,a-e=20ms,b-c=20ms,b-d=20ms,b-e=20ms,c-d=20ms,c-e=20ms,d-e=20ms",
+	even := []string{"--rtt",
+		"a-b=20ms,a-c=20ms,a-d=20ms,a-e=20ms,b-c=20ms,b-d=20ms,b-e=20ms,c-d=20ms,c-e=20ms,d-e=20ms",
 		"--clients", "1", "--duration", "1s", "--conflict", "0", "--workload", "50:50:0"}
 	run := func(spec string) string {
 		out, err := protocols(append([]string{"-f", manifestOf(t, spec+sites)}, even...)...)
@@ -94,13 +99,18 @@ func TestProtocolsOfAManifestWithShardsAndFragments(t *testing.T) {
 		}
 	}
 	if p50["Gus"] != "2 2" || p50["Gus-fragments"] != "4 4" {
-		t.Errorf("reads and writes of whole values and of fragments take %v, want one round trip and two, in\n%s", p50, out)
+		t.Errorf("reads and writes of whole values and of fragments take %v, want one round trip and two, in\n%s",
+			p50, out)
 	}
-	one, four := run("  protocol: CURP\n  shards: 1\n"), run("  protocol: CURP\n  shards: 4\n  homes: [b]\n  curp: {witness: {placement: Dedicated}}\n")
-	if strings.Contains(one, "Left out") || !strings.Contains(one, "5 sites, 1 shards;") || strings.Contains(one, "fragments *") {
+	one, four := run("  protocol: CURP\n  shards: 1\n"),
+		run("  protocol: CURP\n  shards: 4\n  homes: [b]\n  curp: {witness: {placement: Dedicated}}\n")
+	if strings.Contains(one, "Left out") || !strings.Contains(one, "5 sites, 1 shards;") ||
+		strings.Contains(one, "fragments *") {
 		t.Errorf("with one shard:\n%s", one)
 	}
-	if !strings.Contains(four, "Left out: spec.homes") || !strings.Contains(four, "Left out: spec.curp.witness.placement") || !strings.Contains(four, "5 sites, 4 shards;") {
+	if !strings.Contains(four, "Left out: spec.homes") ||
+		!strings.Contains(four, "Left out: spec.curp.witness.placement") ||
+		!strings.Contains(four, "5 sites, 4 shards;") {
 		t.Errorf("with four shards, and homes:\n%s", four)
 	}
 	curp := func(out string) string {
@@ -119,11 +129,13 @@ func TestProtocolsOfAManifestWithShardsAndFragments(t *testing.T) {
 func TestProtocolsOfAManifestWithoutWAN(t *testing.T) {
 	t.Parallel()
 	near := manifestOf(t, "  protocol: Gus\n  sites: [{name: a}, {name: b, members: 2}, {name: c}]\n")
-	out, err := protocols("-f", near, "--rtt", "a-b=10ms,a-c=20ms,b-c=15ms", "--clients", "1", "--duration", "300ms", "--by-site")
+	out, err := protocols("-f", near, "--rtt", "a-b=10ms,a-c=20ms,b-c=15ms", "--clients", "1", "--duration",
+		"300ms", "--by-site")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out, " b/2 ") || !strings.Contains(out, "Not compared: protocol Gryff runs with 3, 5 or 7 replicas, not 4.") {
+	if !strings.Contains(out, " b/2 ") ||
+		!strings.Contains(out, "Not compared: protocol Gryff runs with 3, 5 or 7 replicas, not 4.") {
 		t.Errorf("the second member of b, or why Gryff is left out, is missing in\n%s", out)
 	}
 	wide := manifestOf(t, "  protocol: Gus\n  sites: [{name: ca}, {name: va}, {name: ir}]\n  wan: {profile: gryff}\n")
@@ -134,7 +146,8 @@ func TestProtocolsOfAManifestWithoutWAN(t *testing.T) {
 		{[]string{"-f", near}, "the manifest has no spec.wan, which says how far its sites are apart: give --rtt"},
 		{[]string{"-f", near, "--rtt", "a-b=10ms"}, "--rtt: no round trips of site c of the manifest"},
 		{[]string{"-f", near, "--rtt", "a-b"}, "--rtt: "},
-		{[]string{"-f", wide, "--rtt", "ca-va=1ms,ca-ir=1ms,va-ir=1ms"}, "--rtt: the manifest has round trips, in spec.wan"},
+		{[]string{"-f", wide, "--rtt", "ca-va=1ms,ca-ir=1ms,va-ir=1ms"},
+			"--rtt: the manifest has round trips, in spec.wan"},
 		{[]string{"-f", wide, "--workload", "much"}, "--workload: "},
 		{[]string{"-f", wide, "--conflict", "2"}, "--conflict: 2 is no probability"},
 		{[]string{"-f", wide, "--clients", "0"}, "--clients: 0 clients"},

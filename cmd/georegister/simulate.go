@@ -97,9 +97,13 @@ func newSimulateCommand() *cobra.Command {
 				return fmt.Errorf("--data-fragments: %d; give at least 1, or leave it out", f.fragments)
 			}
 			if f.soak != 0 {
-				for _, name := range []string{"profile", "rtt", "clients", "workload", "conflict", "keys", "stale", "duration", "output", "history"} {
+				for _, name := range []string{
+					"profile", "rtt", "clients", "workload", "conflict", "keys", "stale", "duration",
+					"output", "history",
+				} {
 					if c.Flags().Changed(name) {
-						return fmt.Errorf("--%s: schedules of --soak draw their own networks and operations; leave one of the two out", name)
+						return fmt.Errorf("--%s: schedules of --soak draw their own networks and operations; leave "+
+							"one of the two out", name)
 					}
 				}
 				if !c.Flags().Changed("faults") {
@@ -107,10 +111,12 @@ func newSimulateCommand() *cobra.Command {
 				}
 			}
 			if f.lose < 0 || f.lose > 0 && f.soak == 0 {
-				return fmt.Errorf("--lose: %d; give how many answers of each schedule of --soak, or leave it out", f.lose)
+				return fmt.Errorf("--lose: %d; give how many answers of each schedule of --soak, or leave it out",
+					f.lose)
 			}
 			if f.digests && (f.soak == 0 || f.lose > 0) {
-				return errors.New("--digests: it is of the schedules of --soak as they are; give --soak, and leave --lose out")
+				return errors.New(
+					"--digests: it is of the schedules of --soak as they are; give --soak, and leave --lose out")
 			}
 			return f.run(c)
 		},
@@ -119,23 +125,38 @@ func newSimulateCommand() *cobra.Command {
 	flags := c.Flags()
 	flags.StringVar(&f.protocol, "protocol", "gryff", protocolHelp())
 	flags.StringVar(&f.sites, "sites", "", "how many sites of the profile, or a list of their names; all if empty")
-	flags.StringVar(&f.profile, "profile", "gryff", "sites and round trips by name: "+strings.Join(profile.Names(), " or "))
+	flags.StringVar(&f.profile, "profile", "gryff",
+		"sites and round trips by name: "+strings.Join(profile.Names(), " or "))
 	flags.StringVar(&f.rtt, "rtt", "", "sites and round trips of one's own, such as a-b=72ms,a-c=151ms,b-c=88ms")
 	flags.IntVar(&f.clients, "clients", 16, "closed-loop clients at each site, at most 10000")
-	flags.StringVar(&f.workload, "workload", "ycsb-a", "the mix: "+strings.Join(workload.MixNames(), ", ")+", or READ:WRITE:RMW weights")
-	flags.Float64Var(&f.conflict, "conflict", defaults.Conflict, "probability that an operation is on the key that all clients share, from 0 to 1")
+	flags.StringVar(&f.workload, "workload", "ycsb-a",
+		"the mix: "+strings.Join(workload.MixNames(), ", ")+", or READ:WRITE:RMW weights")
+	flags.Float64Var(&f.conflict, "conflict", defaults.Conflict,
+		"probability that an operation is on the key that all clients share, from 0 to 1")
 	flags.StringVar(&f.keys, "keys", string(defaults.Keys), "how keys are chosen: conflict, zipf or uniform")
-	flags.BoolVar(&f.stale, "stale", false, "let reads be stale, within the protocol's bound: they wait for less with curp")
-	flags.DurationVar(&f.duration, "duration", 180*time.Second, "simulated time, at most 24h; figures leave out its first and last twelfth")
+	flags.BoolVar(&f.stale, "stale", false,
+		"let reads be stale, within the protocol's bound: they wait for less with curp")
+	flags.DurationVar(&f.duration, "duration", 180*time.Second,
+		"simulated time, at most 24h; figures leave out its first and last twelfth")
 	flags.Uint64Var(&f.seed, "seed", 1, "what everything random comes from; with --soak, the first one")
 	flags.StringVar(&f.faults, "faults", "none", fmt.Sprintf("none, all, or a list of %v", faults.Kinds()))
-	flags.IntVar(&f.tolerance, "fault-tolerance", 0, "how many members may be lost at once, as faultTolerance of a manifest: with gus and more than 5 sites other quorums, with curp the backups (default: any minority)")
-	flags.IntVar(&f.fragments, "data-fragments", 0, "with gus: how many fragments restore a value, as dataFragments of a manifest (default: values are stored whole); --fault-tolerance is 1 then unless given. A soak without changes of members has fewer where members are too few")
+	flags.IntVar(&f.tolerance, "fault-tolerance", 0,
+		"how many members may be lost at once, as faultTolerance of a manifest: with gus and more than 5 sites other "+
+			"quorums, with curp the backups (default: any minority)")
+	flags.IntVar(&f.fragments, "data-fragments", 0,
+		"with gus: how many fragments restore a value, as dataFragments of a manifest (default: values are stored "+
+			"whole); --fault-tolerance is 1 then unless given. A soak without changes of members has fewer where "+
+			"members are too few")
 	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
 	flags.StringVar(&f.history, "history", "", "write what the clients saw to this file, for `georegister check`")
-	flags.IntVar(&f.soak, "soak", 0, "instead: this many short random fault schedules on random networks, one seed each, with all faults unless --faults says which")
-	flags.IntVar(&f.lose, "lose", 0, "with --soak: at so many answers of each schedule, lose every set of disks that may be lost without losing what was acknowledged, and read it")
-	flags.BoolVar(&f.digests, "digests", false, "with --soak: print a digest of what happened in each 100 schedules, to compare two versions of the program by")
+	flags.IntVar(&f.soak, "soak", 0,
+		"instead: this many short random fault schedules on random networks, one seed each, with all faults unless "+
+			"--faults says which")
+	flags.IntVar(&f.lose, "lose", 0,
+		"with --soak: at so many answers of each schedule, lose every set of disks that may be lost without losing "+
+			"what was acknowledged, and read it")
+	flags.BoolVar(&f.digests, "digests", false,
+		"with --soak: print a digest of what happened in each 100 schedules, to compare two versions of the program by")
 	return c
 }
 
@@ -338,7 +359,8 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kin
 	if f.sites != "" {
 		n, err := strconv.Atoi(f.sites)
 		if err != nil {
-			return fmt.Errorf("--sites: %q is no number; schedules of --soak have sites of their own, so give how many", f.sites)
+			return fmt.Errorf("--sites: %q is no number; schedules of --soak have sites of their own, so give how many",
+				f.sites)
 		}
 		if err := s.checkSites(n); err != nil {
 			return err
@@ -356,29 +378,39 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kin
 				return
 			}
 			told = time.Now()
-			fmt.Fprintf(c.ErrOrStderr(), "%s: %d of %d schedules, %.0f/s\n", s.name, done, f.soak, float64(done)/time.Since(began).Seconds())
+			fmt.Fprintf(c.ErrOrStderr(), "%s: %d of %d schedules, %.0f/s\n", s.name, done, f.soak,
+				float64(done)/time.Since(began).Seconds())
 		},
 	}.Run(ctx)
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("stopped after %d schedules: %w", report.Schedules+report.Skipped, err)
 	}
 	out := c.OutOrStdout()
-	fmt.Fprintf(out, "%s: %d schedules with at least %d faults that hit work in flight, %d with fewer; %d operations, %d such faults, %d events\n",
+	fmt.Fprintf(out,
+		"%s: %d schedules with at least %d faults that hit work in flight, %d with fewer; %d operations, %d such "+
+			"faults, %d events\n",
 		s.name, report.Schedules, simulator.MinHits, report.Skipped, report.Operations, report.Hits, report.Events)
 	f.printDigests(out, report.Traces)
 	if f.lose > 0 {
 		fmt.Fprintf(out, "sets of disks that were lost for good, each in a run of its own: %d\n", report.Losses)
 	}
 	if s.partitioned != nil {
-		fmt.Fprintf(out, "masters replaced: %d (%d before the faults were over), in a recovery: %d, handed over: %d; recoveries: %d; witnesses that lost their disks: %d\n",
-			report.Paths["curp.failover"], report.Paths["curp.failover.meanwhile"], report.Paths["curp.recovering-failover"],
+		fmt.Fprintf(out,
+			"masters replaced: %d (%d before the faults were over), in a recovery: %d, handed over: %d; recoveries: "+
+				"%d; witnesses that lost their disks: %d\n",
+			report.Paths["curp.failover"], report.Paths["curp.failover.meanwhile"],
+			report.Paths["curp.recovering-failover"],
 			report.Paths["curp.handover"], report.Paths["curp.recovered"], report.Paths["curp.witness-lost"])
 		fmt.Fprintf(out, "masters moved to another home: %d (%d before the faults were over), and back: %d\n",
 			report.Paths["curp.moved"], report.Paths["curp.moved.meanwhile"], report.Paths["curp.moved-back"])
-		fmt.Fprintf(out, "quorums that were lost and given up: %d; partitions that went on whole: %d, with less than all: %d, with what a learner had: %d, empty: %d\n",
-			report.Paths["curp.rescued"], report.Paths["curp.rescued.whole"], report.Paths["curp.rescued.shortened"], report.Paths["curp.rescued.behind"],
-			report.Paths["curp.rescued.empty"])
-		fmt.Fprintf(out, "members that were lost and replaced: %d; views that were forgotten: %d; schedules in which a part of the keys was lost with too many members: %d\n",
+		fmt.Fprintf(out,
+			"quorums that were lost and given up: %d; partitions that went on whole: %d, with less than all: %d, "+
+				"with what a learner had: %d, empty: %d\n",
+			report.Paths["curp.rescued"], report.Paths["curp.rescued.whole"], report.Paths["curp.rescued.shortened"],
+			report.Paths["curp.rescued.behind"], report.Paths["curp.rescued.empty"])
+		fmt.Fprintf(out,
+			"members that were lost and replaced: %d; views that were forgotten: %d; schedules in which a part of "+
+				"the keys was lost with too many members: %d\n",
 			report.Paths["curp.member-lost"], report.Paths["curp.forgotten"], report.Paths["hopeless"])
 	}
 	if slices.Contains(kinds, faults.Change) {
@@ -388,14 +420,18 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kin
 		}
 		fmt.Fprintln(out)
 		if s.partitioned == nil {
-			fmt.Fprintf(out, "records of the view that were lost: %d; schedules in which so many members were lost with it that it can't be rebuilt: %d\n",
+			fmt.Fprintf(out,
+				"records of the view that were lost: %d; schedules in which so many members were lost with it that "+
+					"it can't be rebuilt: %d\n",
 				report.Paths["change.record-lost"], report.Paths["hopeless"])
 		}
 	}
 	if slices.Contains(kinds, faults.OldCopy) {
-		fmt.Fprintf(out, "disks that went back to an older copy: %d of members (%d found out), %d of witnesses (%d), both on one volume: %d\n",
-			report.Paths["old-copy"], report.Paths["old-copy.found"], report.Paths["old-copy.witness"], report.Paths["old-copy.witness-found"],
-			report.Paths["old-copy.volume"])
+		fmt.Fprintf(out,
+			"disks that went back to an older copy: %d of members (%d found out), %d of witnesses (%d), both on one "+
+				"volume: %d\n",
+			report.Paths["old-copy"], report.Paths["old-copy.found"], report.Paths["old-copy.witness"],
+			report.Paths["old-copy.witness-found"], report.Paths["old-copy.volume"])
 	}
 	if len(report.Failures) == 0 {
 		fmt.Fprintf(out, "verdict: %s, nothing stuck\n", s.row.Consistency)

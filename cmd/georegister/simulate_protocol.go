@@ -62,7 +62,9 @@ func findSimulated(name string, tolerance, fragments int) (simulated, error) {
 			c.Faults = s.tolerance
 			if s.fragments > 0 {
 				n := c.View.Before().Size()
-				c.Fragments = protocol.Fragments{Data: min(s.fragments, n-2*min(s.tolerance, row.Faults(n))), Threshold: threshold}
+				c.Fragments = protocol.Fragments{
+					Data: min(s.fragments, n-2*min(s.tolerance, row.Faults(n))), Threshold: threshold,
+				}
 			}
 			return entry.Factory(c, j, r)
 		})

@@ -40,7 +40,9 @@ type figures struct {
 }
 
 func TestSimulateJSON(t *testing.T) {
-	args := []string{"--protocol", "abd", "--profile", "gryff", "--sites", "3", "--clients", "4", "--duration", "12s", "-o", "json"}
+	args := []string{
+		"--protocol", "abd", "--profile", "gryff", "--sites", "3", "--clients", "4", "--duration", "12s", "-o", "json",
+	}
 	out, err := simulate(args...)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +78,8 @@ func TestSimulateJSON(t *testing.T) {
 }
 
 func TestSimulateFaults(t *testing.T) {
-	out, err := simulate("--protocol", "abd", "--rtt", "a-b=20ms,b-c=30ms,a-c=10ms", "--clients", "2", "--duration", "5s", "--faults", "crash,loss,partition")
+	out, err := simulate("--protocol", "abd", "--rtt", "a-b=20ms,b-c=30ms,a-c=10ms", "--clients", "2", "--duration",
+		"5s", "--faults", "crash,loss,partition")
 	if err != nil || !strings.Contains(out, "verdict: linearizable") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -85,7 +88,8 @@ func TestSimulateFaults(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	digests := func(seed string) (all []string) {
-		out, err := simulate("--protocol", "abd", "--soak", "110", "--sites", "3", "--faults", "crash", "--digests", "--seed", seed)
+		out, err := simulate("--protocol", "abd", "--soak", "110", "--sites", "3", "--faults", "crash",
+			"--digests", "--seed", seed)
 		if err != nil {
 			t.Error(err)
 		}
@@ -142,17 +146,20 @@ func overall(t *testing.T, flags string) map[string]figures {
 func TestSimulateFaultTolerance(t *testing.T) {
 	fast := map[string]float64{}
 	for _, tolerance := range []string{"", " --fault-tolerance 2"} {
-		operations := overall(t, "--protocol gus --sites a,b,c,d,e,f,g --clients 2 --duration 12s --conflict 0.5 --rtt "+nine()+tolerance)
+		operations := overall(t,
+			"--protocol gus --sites a,b,c,d,e,f,g --clients 2 --duration 12s --conflict 0.5 --rtt "+nine()+tolerance)
 		fast[tolerance] = operations["read"].FastPathRate
 	}
 	if fast[" --fault-tolerance 2"] <= fast[""] {
 		t.Errorf("reads in one round trip: %v", fast)
 	}
-	out, err := simulate(strings.Fields("--protocol gus --clients 1 --duration 3s --fault-tolerance 2 --rtt " + nine())...)
+	out, err := simulate(
+		strings.Fields("--protocol gus --clients 1 --duration 3s --fault-tolerance 2 --rtt " + nine())...)
 	if err != nil || !strings.Contains(out, "verdict: linearizable") {
 		t.Errorf("nine sites: %v\n%s", err, out)
 	}
-	out, err = simulate("--protocol", "gus", "--soak", "4", "--fault-tolerance", "2", "--faults", "crash,wipe,partition")
+	out, err = simulate("--protocol", "gus", "--soak", "4", "--fault-tolerance", "2", "--faults",
+		"crash,wipe,partition")
 	if err != nil || !strings.Contains(out, "gus: 4 schedules") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -161,7 +168,8 @@ func TestSimulateFaultTolerance(t *testing.T) {
 // A large write waits for k + f members before Gus writes, and a large read for k - 1 others after Gus has read.
 func TestSimulateFragments(t *testing.T) {
 	for fragments, trips := range map[string]float64{"": 1, " --data-fragments 3": 2} {
-		for kind, operations := range overall(t, "--protocol gus --clients 2 --duration 12s --conflict 0 --fault-tolerance 1"+fragments) {
+		for kind, operations := range overall(t,
+			"--protocol gus --clients 2 --duration 12s --conflict 0 --fault-tolerance 1"+fragments) {
 			// The first reads find nothing yet.
 			if got := operations.RoundTrips; got > trips || got < trips-0.05 {
 				t.Errorf("%q: %ss take %v round trips, want %v", fragments, kind, got, trips)
@@ -186,8 +194,10 @@ func TestSimulateSoaksFragmentsAsTheSearchesDo(t *testing.T) {
 		kinds                []faults.Kind
 		sizes                []int
 	}{
-		{0, 3, faults.Kinds(), []int{5, 7, 9}}, {0, 3, same, []int{3, 4, 5, 7, 9}}, {1, 3, faults.Kinds(), []int{5, 7, 9}},
-		{0, 1, faults.Kinds(), []int{3, 4, 5, 7, 9}}, {2, 1, faults.Kinds(), []int{5, 7, 9}}, {2, 3, same, []int{5, 7, 9}},
+		{0, 3, faults.Kinds(), []int{5, 7, 9}}, {0, 3, same, []int{3, 4, 5, 7, 9}},
+		{1, 3, faults.Kinds(), []int{5, 7, 9}},
+		{0, 1, faults.Kinds(), []int{3, 4, 5, 7, 9}}, {2, 1, faults.Kinds(), []int{5, 7, 9}},
+		{2, 3, same, []int{5, 7, 9}},
 	} {
 		s, err := findSimulated("gus", c.tolerance, c.fragments)
 		if err != nil {
@@ -205,7 +215,8 @@ func TestSimulateSoaksFragmentsAsTheSearchesDo(t *testing.T) {
 }
 
 func TestSimulateCURP(t *testing.T) {
-	out, err := simulate("--protocol", "CURP", "--profile", "gryff", "--sites", "CA,VA,IR", "--clients", "2", "--duration", "12s", "--faults", "crash,pause,lose")
+	out, err := simulate("--protocol", "CURP", "--profile", "gryff", "--sites", "CA,VA,IR", "--clients", "2",
+		"--duration", "12s", "--faults", "crash,pause,lose")
 	if err != nil || !strings.Contains(out, "verdict: linearizable") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -213,19 +224,22 @@ func TestSimulateCURP(t *testing.T) {
 	if err != nil || !strings.Contains(out, "curp: ") || !strings.Contains(out, "masters replaced: ") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if _, err = simulate("--protocol", "curp", "--soak", "5", "--faults", "fire"); err == nil || !strings.Contains(err.Error(), `--faults: unknown fault "fire"`) {
+	if _, err = simulate("--protocol", "curp", "--soak", "5", "--faults", "fire"); err == nil ||
+		!strings.Contains(err.Error(), `--faults: unknown fault "fire"`) {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestSimulateHistory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "history.jsonl")
-	_, err := simulate("--sites", "ca,va,ir", "--clients", "2", "--duration", "3s", "--workload", "1:1:1", "--faults", "crash", "--history", file)
+	_, err := simulate("--sites", "ca,va,ir", "--clients", "2", "--duration", "3s", "--workload", "1:1:1", "--faults",
+		"crash", "--history", file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := runCheck(t.Context(), nil, &out, file, checkFlags{}); err != nil || !strings.Contains(out.String(), "verdict: linearizable") {
+	if err := runCheck(t.Context(), nil, &out, file, checkFlags{}); err != nil ||
+		!strings.Contains(out.String(), "verdict: linearizable") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 	text, err := os.ReadFile(file)
@@ -241,46 +255,64 @@ func TestSimulateHistory(t *testing.T) {
 
 func TestSimulateRefuses(t *testing.T) {
 	for flags, want := range map[string]string{
-		"--protocol paxos":                                      `--protocol: unknown protocol "paxos"`,
-		"--profile mars":                                        `--profile: unknown profile "mars"`,
-		"--profile gryff --rtt a-b=1ms":                         "--rtt and --profile both name a network",
-		"--rtt a-b=1ms,b-c=2ms":                                 "--rtt: round trip a-c is missing",
-		"--rtt a-b=-1ms":                                        "must be positive",
-		"--sites 4":                                             "--sites: protocol Gryff runs with 3, 5 or 7 replicas, not 4",
-		"--sites 9":                                             "--sites: profile gryff has 5 sites, not 9",
-		"--sites CA,VA,XX":                                      `--sites: profile gryff has no site "XX"`,
-		"--sites CA,VA,CA":                                      `--sites: site "CA" is named twice`,
-		"--workload half":                                       "--workload: unknown workload",
-		"--workload gryff-a --protocol abd":                     "protocol ABD has no read-modify-write",
-		"--conflict 2":                                          "--conflict: 2 is no probability",
-		"--clients 0":                                           "--clients: 0 clients",
-		"--duration 0s":                                         "--duration: 0s",
-		"--duration 10000h":                                     "--duration: 10000h0m0s of virtual time; give at most 24h0m0s",
-		"--clients 1000000000":                                  "--clients: 1000000000 clients at each site; give at most 10000",
-		"--conflict NaN":                                        "--conflict: NaN is no probability",
-		"--workload 1e9:NaN:1":                                  "--workload:",
-		"--rtt a-b=1h,b-c=1h,a-c=1h":                            "--rtt: the longest round trip is 1h0m0s",
-		"--faults fire":                                         `--faults: unknown fault "fire"`,
-		"--keys none":                                           "--keys: unknown keys",
-		"--fault-tolerance 0":                                   "--fault-tolerance: 0; give at least 1",
-		"--fault-tolerance 1":                                   "--fault-tolerance: protocol Gryff survives the loss of any minority",
-		"--protocol gus --fault-tolerance 3":                    "--fault-tolerance: 5 replicas can lose from 1 to 2",
-		"--protocol curp --fault-tolerance 3":                   "--fault-tolerance: 5 replicas can lose from 1 to 2",
-		"--protocol gus --soak 5 --fault-tolerance 4":           "--fault-tolerance: for n > 5 and n = 2f + 1",
-		"--soak 5 --lose 1 --digests":                           "--digests: it is of the schedules of --soak",
-		"--digests":                                             "--digests: it is of the schedules of --soak",
-		"--protocol gus --soak 5 --sites 8":                     "--sites: protocol Gus runs with 3, 4, 5, 7 or 9 replicas, not 8",
-		"--protocol curp --soak 5 --fault-tolerance 1":          "--fault-tolerance: schedules of --soak draw it",
-		"--soak 5 --fault-tolerance 1":                          "--fault-tolerance: protocol Gryff survives",
-		"--data-fragments 0":                                    "--data-fragments: 0; give at least 1",
-		"--data-fragments 3":                                    "--data-fragments: protocol Gryff stores values whole; leave it out, or use --protocol gus",
-		"--protocol curp --data-fragments 1":                    "--data-fragments: protocol CURP stores values whole",
-		"--protocol gus --data-fragments 4":                     "--data-fragments: 5 replicas of which 1 may be lost can have from 1 to 3 data fragments (k <= n - 2f), not 4; lower",
-		"--protocol gus --data-fragments 3 --sites 3":           "--data-fragments: 3 replicas",
-		"--protocol gus --data-fragments 8 --soak 5":            "--data-fragments: 9 replicas of which 1 may be lost can have from 1 to 7",
-		"--protocol gus --data-fragments 2 --fault-tolerance 2": "--data-fragments: 5 replicas of which 2 may be lost",
+		"--protocol paxos":              `--protocol: unknown protocol "paxos"`,
+		"--profile mars":                `--profile: unknown profile "mars"`,
+		"--profile gryff --rtt a-b=1ms": "--rtt and --profile both name a network",
+		"--rtt a-b=1ms,b-c=2ms":         "--rtt: round trip a-c is missing",
+		"--rtt a-b=-1ms":                "must be positive",
+		"--sites 4": "--sites: protocol Gryff runs with 3, 5 or 7 " +
+			"replicas, not 4",
+		"--sites 9":                         "--sites: profile gryff has 5 sites, not 9",
+		"--sites CA,VA,XX":                  `--sites: profile gryff has no site "XX"`,
+		"--sites CA,VA,CA":                  `--sites: site "CA" is named twice`,
+		"--workload half":                   "--workload: unknown workload",
+		"--workload gryff-a --protocol abd": "protocol ABD has no read-modify-write",
+		"--conflict 2":                      "--conflict: 2 is no probability",
+		"--clients 0":                       "--clients: 0 clients",
+		"--duration 0s":                     "--duration: 0s",
+		"--duration 10000h": "--duration: 10000h0m0s of virtual time; give at " +
+			"most 24h0m0s",
+		"--clients 1000000000": "--clients: 1000000000 clients at each site; give " +
+			"at most 10000",
+		"--conflict NaN":             "--conflict: NaN is no probability",
+		"--workload 1e9:NaN:1":       "--workload:",
+		"--rtt a-b=1h,b-c=1h,a-c=1h": "--rtt: the longest round trip is 1h0m0s",
+		"--faults fire":              `--faults: unknown fault "fire"`,
+		"--keys none":                "--keys: unknown keys",
+		"--fault-tolerance 0":        "--fault-tolerance: 0; give at least 1",
+		"--fault-tolerance 1": "--fault-tolerance: protocol Gryff survives the " +
+			"loss of any minority",
+		"--protocol gus --fault-tolerance 3": "--fault-tolerance: 5 replicas can " +
+			"lose from 1 to 2",
+		"--protocol curp --fault-tolerance 3": "--fault-tolerance: 5 replicas can " +
+			"lose from 1 to 2",
+		"--protocol gus --soak 5 --fault-tolerance 4": "--fault-tolerance: for n > 5 and n " +
+			"= 2f + 1",
+		"--soak 5 --lose 1 --digests": "--digests: it is of the schedules " +
+			"of --soak",
+		"--digests": "--digests: it is of the schedules " +
+			"of --soak",
+		"--protocol gus --soak 5 --sites 8": "--sites: protocol Gus runs with 3, " +
+			"4, 5, 7 or 9 replicas, not 8",
+		"--protocol curp --soak 5 --fault-tolerance 1": "--fault-tolerance: schedules of " +
+			"--soak draw it",
+		"--soak 5 --fault-tolerance 1": "--fault-tolerance: protocol Gryff " +
+			"survives",
+		"--data-fragments 0": "--data-fragments: 0; give at least 1",
+		"--data-fragments 3": "--data-fragments: protocol Gryff " +
+			"stores values whole; leave it out, or use --protocol gus",
+		"--protocol curp --data-fragments 1": "--data-fragments: protocol CURP " +
+			"stores values whole",
+		"--protocol gus --data-fragments 4": "--data-fragments: 5 replicas of " +
+			"which 1 may be lost can have from 1 to 3 data fragments (k <= n - 2f), not 4; lower",
+		"--protocol gus --data-fragments 3 --sites 3": "--data-fragments: 3 replicas",
+		"--protocol gus --data-fragments 8 --soak 5": "--data-fragments: 9 replicas of " +
+			"which 1 may be lost can have from 1 to 7",
+		"--protocol gus --data-fragments 2 --fault-tolerance 2": "--data-fragments: 5 replicas of " +
+			"which 2 may be lost",
 		"--protocol gus --data-fragments 3 --soak 5 --sites 3 --faults crash": "--data-fragments: 3 replicas",
-		"--protocol gus --data-fragments 1 --soak 5 --fault-tolerance 9":      "--fault-tolerance: 9 replicas can lose from 1 to 4",
+		"--protocol gus --data-fragments 1 --soak 5 --fault-tolerance 9": "--fault-tolerance: 9 replicas can " +
+			"lose from 1 to 4",
 		"-o xml":                                 `--output: unknown format "xml"`,
 		"--soak -1":                              "--soak: -1 schedules",
 		"--soak 5 --lose -1":                     "--lose: -1; give how many answers",

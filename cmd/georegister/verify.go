@@ -51,7 +51,8 @@ func newVerificationCommand() *cobra.Command {
 	}, checked.ErrViolation)
 	flags := c.Flags()
 	flags.StringVar(&v.Protocol, "protocol", "Gryff", "the store's protocol, as its manifest spells it")
-	flags.StringArrayVar(&sites, "site", nil, "a site and the address of its gRPC port, NAME=HOST:PORT; give it once for each site")
+	flags.StringArrayVar(&sites, "site", nil,
+		"a site and the address of its gRPC port, NAME=HOST:PORT; give it once for each site")
 	flags.StringVar(&cluster, "cluster", "", "on Kubernetes: the cluster, whose sites have Services CLUSTER--SITE")
 	flags.StringSliceVar(&names, "sites", nil, "the sites of --cluster, comma separated")
 	flags.DurationVar(&v.Duration, "duration", 30*time.Second, "how long to load the store")
@@ -59,7 +60,8 @@ func newVerificationCommand() *cobra.Command {
 	flags.DurationVar(&v.Every, "every", 10*time.Millisecond, "how often a client begins an operation at most")
 	flags.Uint64Var(&v.Seed, "seed", 1, "makes the operations; their interleaving is as real as the time")
 	flags.StringVar(&v.History, "history", "", "file for the recorded history (default: none)")
-	flags.StringVar(&v.Report, "report", "", "file for the report in JSON, at most 4096 bytes, such as /dev/termination-log (default: none)")
+	flags.StringVar(&v.Report, "report", "",
+		"file for the report in JSON, at most 4096 bytes, such as /dev/termination-log (default: none)")
 	return c
 }
 

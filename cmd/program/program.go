@@ -34,8 +34,8 @@ func WithStatus(err error, status int) error {
 // Undecided is the exit status of a command whose status is a verdict, where nothing was decided.
 const Undecided = 2
 
-// WithVerdict has the exit status of a command be a verdict: 1 for an error that is the violation, and Undecided for any
-// other one, such as that of a flag.
+// WithVerdict has the exit status of a command be a verdict: 1 for an error that is the violation, and Undecided for
+// any other one, such as that of a flag.
 func WithVerdict(command *cobra.Command, violation error) *cobra.Command {
 	run := command.RunE
 	command.RunE = func(c *cobra.Command, args []string) error {

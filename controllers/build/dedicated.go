@@ -116,15 +116,15 @@ func dedicatedAffinity(cluster *v1alpha1.GeoRegisterCluster, site string) *corev
 				{Key: SiteLabel, Operator: operator, Values: []string{site}},
 			}}
 	}
+	near := []corev1.WeightedPodAffinityTerm{avoid(50, at(metav1.LabelSelectorOpIn), corev1.LabelTopologyZone)}
+	apart := []corev1.WeightedPodAffinityTerm{
+		avoid(100, at(metav1.LabelSelectorOpNotIn), corev1.LabelTopologyZone),
+		avoid(100, at(metav1.LabelSelectorOpNotIn), corev1.LabelHostname),
+		avoid(25, &metav1.LabelSelector{MatchLabels: selected(cluster.Name)}, corev1.LabelHostname),
+	}
 	return &corev1.Affinity{
-		PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
-			avoid(50, at(metav1.LabelSelectorOpIn), corev1.LabelTopologyZone),
-		}},
-		PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
-			avoid(100, at(metav1.LabelSelectorOpNotIn), corev1.LabelTopologyZone),
-			avoid(100, at(metav1.LabelSelectorOpNotIn), corev1.LabelHostname),
-			avoid(25, &metav1.LabelSelector{MatchLabels: selected(cluster.Name)}, corev1.LabelHostname),
-		}},
+		PodAffinity:     &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: near},
+		PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: apart},
 	}
 }
 

@@ -7,7 +7,8 @@ import (
 	"github.com/georegister/georegister/controllers/world"
 )
 
-const whatWasFound = "Member 2 (site b) found its disk damaged, and joins again on an empty one: log 7 is damaged; what is left is kept in " +
+const whatWasFound = "Member 2 (site b) found its disk damaged, and joins again on an empty one: log 7 is damaged; " +
+	"what is left is kept in " +
 	"/data/damaged until it votes"
 
 // loseDisk has a member find its disk damaged.
@@ -42,7 +43,8 @@ func TestADamagedDiskIsTold(t *testing.T) {
 	if got := strings.Join(summary(p), "\n"); !strings.Contains(got, "Degraded=True DiskDamaged: "+whatWasFound) {
 		t.Errorf("conditions:\n%s", got)
 	}
-	if got := p.Status.Members[1].State; !strings.Contains(got, "log 7 is damaged") || !strings.Contains(got, "0 of 4 shards vote") {
+	if got := p.Status.Members[1].State; !strings.Contains(got, "log 7 is damaged") ||
+		!strings.Contains(got, "0 of 4 shards vote") {
 		t.Errorf("its state: %s", got)
 	}
 	if got := damageEvents(p); len(got) != 1 || got[0] != whatWasFound {

@@ -33,7 +33,8 @@ func (l *loneModel) speak(m *partsModel) {
 		w := &s.Witnesses[i]
 		w.StatefulSet.Spec.Template.Annotations[build.SpecHashAnnotation] = build.WitnessHash(s.Cluster)
 		w.Pod.Status.Conditions[0].Status = corev1.ConditionTrue
-		w.WitnessSilence, w.Witness = "", &membership.WitnessReport{Witness: w.ID, Disk: fmt.Sprintf("witness-%d", w.ID), Lives: m.lives[w.ID]}
+		w.WitnessSilence, w.Witness = "",
+			&membership.WitnessReport{Witness: w.ID, Disk: fmt.Sprintf("witness-%d", w.ID), Lives: m.lives[w.ID]}
 		if disk, other := l.disks[w.ID]; other {
 			w.Witness.Disk, w.Witness.Lives = disk, nil
 		}
@@ -50,7 +51,8 @@ func (l *loneModel) speak(m *partsModel) {
 		r.Witnesses = nil
 		for _, entry := range s.Record.View.Witnesses {
 			seen := slices.IndexFunc(s.Witnesses, func(w world.Member) bool { return w.ID == entry.ID })
-			r.Witnesses = append(r.Witnesses, world.Peer{ID: entry.ID, Reachable: seen >= 0 && s.Witnesses[seen].Witness != nil})
+			r.Witnesses = append(r.Witnesses,
+				world.Peer{ID: entry.ID, Reachable: seen >= 0 && s.Witnesses[seen].Witness != nil})
 		}
 	}
 }
@@ -58,7 +60,8 @@ func (l *loneModel) speak(m *partsModel) {
 // comes adds a witness whose volume was applied. An ID is given once.
 func (l *loneModel) comes(m *partsModel, object client.Object) {
 	id, err := strconv.Atoi(object.GetLabels()[build.WitnessLabel])
-	if err != nil || slices.ContainsFunc(m.s.Witnesses, func(w world.Member) bool { return w.ID == view.MemberID(id) }) {
+	if err != nil ||
+		slices.ContainsFunc(m.s.Witnesses, func(w world.Member) bool { return w.ID == view.MemberID(id) }) {
 		return
 	}
 	if l.issued[view.MemberID(id)] && view.MemberID(id) <= m.s.Record.View.LastIssued() {
@@ -130,7 +133,8 @@ func (l *loneModel) rests(m *partsModel, seed int) {
 		sites = append(sites, w.Site)
 	}
 	slices.Sort(sites)
-	if len(sites) != len(m.s.Cluster.Spec.Sites) || len(slices.Compact(sites)) != len(m.s.Cluster.Spec.Sites) || len(m.s.Witnesses) != len(m.s.Cluster.Spec.Sites) {
+	if len(sites) != len(m.s.Cluster.Spec.Sites) || len(slices.Compact(sites)) != len(m.s.Cluster.Spec.Sites) ||
+		len(m.s.Witnesses) != len(m.s.Cluster.Spec.Sites) {
 		m.t.Fatalf("seed %d: witnesses at %v, and %d of them are there", seed, sites, len(m.s.Witnesses))
 	}
 	for _, w := range m.s.Witnesses {

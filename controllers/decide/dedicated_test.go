@@ -39,7 +39,8 @@ func lone(t *testing.T) *world.Snapshot {
 	}
 	for i := range s.Members {
 		m := view.Member{ID: s.Members[i].ID, Site: s.Members[i].Site}
-		s.Members[i].StatefulSet, s.Members[i].Pod = statefulSetOf(m, build.SpecHash(s.Cluster)), podOf(m, build.SpecHash(s.Cluster), true, metav1.NewTime(epoch))
+		s.Members[i].StatefulSet, s.Members[i].Pod = statefulSetOf(m, build.SpecHash(s.Cluster)),
+			podOf(m, build.SpecHash(s.Cluster), true, metav1.NewTime(epoch))
 	}
 	for _, w := range witnesses {
 		s.Witnesses = append(s.Witnesses, witnessOf(s, w.ID, w.Site))
@@ -51,9 +52,12 @@ func lone(t *testing.T) *world.Snapshot {
 // witnessOf is a dedicated witness that runs on its first disk.
 func witnessOf(s *world.Snapshot, id view.MemberID, site string) world.Member {
 	w, hash := view.Witness{ID: id, Site: site}, build.WitnessHash(s.Cluster)
-	m := world.Member{ID: id, Site: site, StatefulSet: statefulSetOf(view.Member{ID: id, Site: site}, hash), Pod: podOf(view.Member{ID: id, Site: site}, hash, true, metav1.NewTime(epoch)),
-		Volume: &corev1.PersistentVolumeClaim{}, Witness: &membership.WitnessReport{Witness: id, Disk: fmt.Sprintf("witness-%d", id)}}
-	m.StatefulSet.Name, m.Pod.Name, m.Volume.Name = build.DedicatedName("demo", w), build.DedicatedPodName("demo", w), build.DedicatedVolumeName("demo", w)
+	m := world.Member{ID: id, Site: site, StatefulSet: statefulSetOf(view.Member{ID: id, Site: site}, hash),
+		Pod:     podOf(view.Member{ID: id, Site: site}, hash, true, metav1.NewTime(epoch)),
+		Volume:  &corev1.PersistentVolumeClaim{},
+		Witness: &membership.WitnessReport{Witness: id, Disk: fmt.Sprintf("witness-%d", id)}}
+	m.StatefulSet.Name, m.Pod.Name, m.Volume.Name = build.DedicatedName("demo", w), build.DedicatedPodName("demo", w),
+		build.DedicatedVolumeName("demo", w)
 	m.Volume.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: build.DedicatedSize(s.Cluster.Spec)}
 	return m
 }
@@ -104,7 +108,8 @@ func sets(p Plan) (names []string) {
 func TestDedicatedWitnessesRest(t *testing.T) {
 	s := lone(t)
 	p := Next(*s)
-	if p.Step != nil || parts(s.Record.View) != "1 [3] w[6] <0; 3 [5] w[2] <0; 5 [1] w[4] <0" || p.Again != partitionedLate {
+	if p.Step != nil || parts(s.Record.View) != "1 [3] w[6] <0; 3 [5] w[2] <0; 5 [1] w[4] <0" ||
+		p.Again != partitionedLate {
 		t.Errorf("%+v %s\n%s", p.Step, parts(s.Record.View), strings.Join(summary(p), "\n"))
 	}
 	says(t, p, "ToleratesZoneLoss=True ZonesSpread: The loss of any one of 3 zones leaves a majority of 2")
@@ -124,10 +129,14 @@ func TestDedicatedWitnessesAreFounded(t *testing.T) {
 	if !ok || parts(step.View) != parts(want) || len(step.View.Witnesses) != 3 || step.View.Witnesses[0].Beside != 0 {
 		t.Errorf("%+v", step)
 	}
-	const waits = "Progressing=True WaitingForMembers: The cluster is founded once every first member tells what its disk holds; missing: "
+	const waits = "Progressing=True WaitingForMembers: The cluster is founded once every first member tells what its " +
+		"disk holds; missing: "
 	seen(s, 4).Witness.Lives = []membership.Life{{Witness: 4, Partition: 0, Term: 1}}
 	p := Next(*s)
-	says(t, p, waits+"witness 4 (site b) served another cluster on its volume; delete the claim data-demo--b--witness-4 and its pod")
+	says(t, p,
+		waits+
+			"witness 4 (site b) served another cluster on its volume; delete the claim data-demo--b--witness-4 and "+
+			"its pod")
 	seen(s, 4).Witness = nil
 	if says(t, Next(*s), waits+"witness 4 (site b) does not answer"); p.Step != nil {
 		t.Errorf("%+v", p.Step)
@@ -172,7 +181,8 @@ func succeeded(t *testing.T, s *world.Snapshot, lost view.MemberID) {
 		recordLone(s, step.View)
 	}
 	v := s.Record.View
-	if _, known := v.Witness(lost); known || len(v.Witnesses) != 3 || parts(v) != "1 [3] w[6] <0; 3 [5] w[2] <0; 5 [1] w[8] <0" {
+	if _, known := v.Witness(lost); known || len(v.Witnesses) != 3 ||
+		parts(v) != "1 [3] w[6] <0; 3 [5] w[2] <0; 5 [1] w[8] <0" {
 		t.Fatalf("%+v %s\n%s", v.Witnesses, parts(v), strings.Join(summary(p), "\n"))
 	}
 	discard, ok := p.Step.(rules.Discard)
@@ -255,8 +265,10 @@ func TestDedicatedWitnessesAreUpdated(t *testing.T) {
 	s := lone(t)
 	slots := int32(64)
 	s.Cluster.Spec.CURP.Witness.Slots = &slots
-	says(t, Next(*s), "Progressing=True StatefulSetNotUpdated: Witness 2 (site a) is to be restarted with the changed spec, and waits: "+
-		"its StatefulSet would make the former pod again")
+	says(t, Next(*s),
+		"Progressing=True StatefulSetNotUpdated: Witness 2 (site a) is to be restarted with the changed spec, and "+
+			"waits: "+
+			"its StatefulSet would make the former pod again")
 	for i := range s.Witnesses {
 		s.Witnesses[i].StatefulSet.Spec.Template.Annotations[build.SpecHashAnnotation] = build.WitnessHash(s.Cluster)
 	}
@@ -265,8 +277,10 @@ func TestDedicatedWitnessesAreUpdated(t *testing.T) {
 		t.Fatalf("%+v", step)
 	}
 	seen(s, 6).Pod.Status.Conditions[0].Status = corev1.ConditionFalse
-	says(t, Next(*s), "Progressing=True AnotherWitnessIsNotReady: Witness 2 (site a) is to be restarted with the changed spec, and waits: "+
-		"witness 6 (site c) is not ready")
+	says(t, Next(*s),
+		"Progressing=True AnotherWitnessIsNotReady: Witness 2 (site a) is to be restarted with the changed spec, and "+
+			"waits: "+
+			"witness 6 (site c) is not ready")
 	w := seen(s, 6) // of the former spec, and it can't start: it goes at once
 	w.Witness = nil
 	if step, ok := Next(*s).Step.(rules.DeletePod); !ok || step.Name != "demo--c--witness-6-0" || step.Evict {
@@ -299,7 +313,8 @@ func TestADedicatedWitnessWaitsForItsTurn(t *testing.T) {
 func TestTheNetworkOfDedicatedWitnesses(t *testing.T) {
 	s := lone(t)
 	s.Cluster.Spec.WAN = &v1alpha1.WAN{Provider: v1alpha1.ChaosMesh, Links: []v1alpha1.Link{
-		{Between: []string{"a", "b"}, RTT: "10ms"}, {Between: []string{"c", "a"}, RTT: "20ms"}, {Between: []string{"b", "c"}, RTT: "30ms"},
+		{Between: []string{"a", "b"}, RTT: "10ms"}, {Between: []string{"c", "a"}, RTT: "20ms"},
+		{Between: []string{"b", "c"}, RTT: "30ms"},
 	}}
 	s.Emulation = world.Emulation{Kind: true, Known: true}
 	for _, m := range slices.Concat(s.Members, s.Witnesses) {
@@ -351,5 +366,6 @@ func TestZonesOfDedicatedWitnesses(t *testing.T) {
 		"with dedicated witnesses all of its keepers are to be in zones of their own")
 	seen(s, 6).Pod.Spec.NodeName = "node-y"
 	s.Zones["node-y"] = world.Zone{Ready: true}
-	says(t, Next(*s), "ToleratesZoneLoss=False ZoneHoldsPartition: Without zone zone-a, partition 0 has no witness to recover from")
+	says(t, Next(*s),
+		"ToleratesZoneLoss=False ZoneHoldsPartition: Without zone zone-a, partition 0 has no witness to recover from")
 }

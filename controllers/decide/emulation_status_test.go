@@ -23,15 +23,23 @@ func TestRoundTripsAreJudged(t *testing.T) {
 		says     string
 		measured string // of a-b in status.links
 	}{
-		{"as declared", func(s *world.Snapshot) { measures(s, "a", "b", declared) }, "", "WithinTolerance", "all 3 pairs", "10ms"},
-		{"the most that is tolerated", func(s *world.Snapshot) { measures(s, "a", "b", 13*ms) }, "", "WithinTolerance", "", "13ms"},
-		{"too long", func(s *world.Snapshot) { measures(s, "a", "b", 13*ms+1000) }, "", "TooLong", "a-b: a round trip of 10ms is declared, and the shortest measured is 13.001ms", "13.001ms"},
+		{"as declared", func(s *world.Snapshot) {
+			measures(s, "a", "b", declared)
+		}, "", "WithinTolerance", "all 3 pairs", "10ms"},
+		{"the most that is tolerated", func(s *world.Snapshot) {
+			measures(s, "a", "b", 13*ms)
+		}, "", "WithinTolerance", "", "13ms"},
+		{"too long", func(s *world.Snapshot) {
+			measures(s, "a", "b", 13*ms+1000)
+		}, "", "TooLong", "a-b: a round trip of 10ms is declared, and the shortest measured is 13.001ms", "13.001ms"},
 		{"more is tolerated", func(s *world.Snapshot) {
 			measures(s, "a", "b", 20*ms)
 			s.Cluster.Spec.WAN.TolerancePercent = new(int32)
 			*s.Cluster.Spec.WAN.TolerancePercent = 80
 		}, "", "WithinTolerance", "", "20ms"},
-		{"a little short", func(s *world.Snapshot) { measures(s, "a", "b", 9*ms) }, "", "TooShort", "a-b: a round trip of 10ms is declared, and one of 9ms was measured", "9ms"},
+		{"a little short", func(s *world.Snapshot) {
+			measures(s, "a", "b", 9*ms)
+		}, "", "TooShort", "a-b: a round trip of 10ms is declared, and one of 9ms was measured", "9ms"},
 		{"without effect", func(s *world.Snapshot) { lost(s, 9*ms-1000) }, "ab ba", "WaitingForInjection", "a-b", ""},
 		{"one member measures so", func(s *world.Snapshot) {
 			lost(s, 10*ms)
@@ -47,17 +55,22 @@ func TestRoundTripsAreJudged(t *testing.T) {
 		}, "", "TooShort", "a-b", "1ms"},
 		{"without effect in one direction, which has none", func(s *world.Snapshot) {
 			lost(s, ms)
-			s.Cluster.Spec.WAN.Links[0].Directions = []v1alpha1.Direction{{From: "b", Delay: "0s"}, {From: "a", Delay: "10ms"}}
+			s.Cluster.Spec.WAN.Links[0].Directions = []v1alpha1.Direction{
+				{From: "b", Delay: "0s"}, {From: "a", Delay: "10ms"},
+			}
 			drop(s, ba)
 			*injection(s, ab) = settledIn(s, ab)
 		}, "ab", "WaitingForInjection", "a-b", ""},
 		{"without effect in one direction, of which the other only loses", func(s *world.Snapshot) {
 			lost(s, ms)
-			s.Cluster.Spec.WAN.Links[0].Directions = []v1alpha1.Direction{{From: "b", Delay: "0s", Loss: "1%"}, {From: "a", Delay: "10ms"}}
+			s.Cluster.Spec.WAN.Links[0].Directions = []v1alpha1.Direction{
+				{From: "b", Delay: "0s", Loss: "1%"}, {From: "a", Delay: "10ms"},
+			}
 			*injection(s, ab), *injection(s, ba) = settledIn(s, ab), settledIn(s, ba)
 		}, "ab", "WaitingForInjection", "a-b", ""},
 		{"near within a site", func(s *world.Snapshot) {
-			s.Member(1).Report.Peers = append(s.Member(1).Report.Peers, world.Peer{ID: 1, Reachable: true, MinRTT: 1000})
+			s.Member(1).Report.Peers = append(s.Member(1).Report.Peers,
+				world.Peer{ID: 1, Reachable: true, MinRTT: 1000})
 		}, "", "WithinTolerance", "", "10.1ms"},
 		{"a clock that is behind", func(s *world.Snapshot) {
 			fresh(s, ab, time.Second).Since = epoch
@@ -83,7 +96,9 @@ func TestRoundTripsAreJudged(t *testing.T) {
 				silent(s, s.Members[i].ID)
 			}
 		}, "", "NotMeasured", "a-b", ""},
-		{"nothing is emulated, and it is far", func(s *world.Snapshot) { measures(s, "b", "c", 3*ms) }, "", "TooLong", "b-c: a round trip of 0s", "10.1ms"},
+		{"nothing is emulated, and it is far", func(s *world.Snapshot) {
+			measures(s, "b", "c", 3*ms)
+		}, "", "TooLong", "b-c: a round trip of 0s", "10.1ms"},
 		{"the furthest of two", func(s *world.Snapshot) {
 			measures(s, "a", "b", 20*ms)
 			measures(s, "a", "c", 30*ms)
@@ -108,7 +123,9 @@ func TestRoundTripsAreJudged(t *testing.T) {
 // lost is a round trip between a and b that has been out of tolerance for long enough to count.
 func lost(s *world.Snapshot, rtt time.Duration) {
 	measures(s, "a", "b", rtt)
-	s.Cluster.Status.Links = []v1alpha1.LinkStatus{{Between: "a-b", Declared: "10ms", LastTransitionTime: metav1.NewTime(s.Now.Add(-lostAfter))}}
+	s.Cluster.Status.Links = []v1alpha1.LinkStatus{
+		{Between: "a-b", Declared: "10ms", LastTransitionTime: metav1.NewTime(s.Now.Add(-lostAfter))},
+	}
 }
 
 // What has no effect however often it is made again is made again half as often each time, without another memory than
@@ -211,7 +228,9 @@ func TestTheNetworkTellsWhatBecomesOfIt(t *testing.T) {
 		{"nothing new", func() {}, ""},
 		{"a pod was restarted", func() { restarted(s, 2) }, "WANRemade"},
 		{"it is made again", func() { drop(s, ab); drop(s, ba) }, ""},
-		{"it is in place again", func() { s.Emulation.Links = append(s.Emulation.Links, settledIn(s, ab), settledIn(s, ba)) }, "WANInjected WANWithinTolerance"},
+		{"it is in place again", func() {
+			s.Emulation.Links = append(s.Emulation.Links, settledIn(s, ab), settledIn(s, ba))
+		}, "WANInjected WANWithinTolerance"},
 		{"too long", func() { measures(s, "a", "b", 20*ms) }, "WANOutOfTolerance"},
 		{"longer still", func() { measures(s, "a", "b", 21*ms) }, ""},
 		{"Chaos Mesh fails", func() {
@@ -226,7 +245,8 @@ func TestTheNetworkTellsWhatBecomesOfIt(t *testing.T) {
 		var got []string
 		for _, e := range p.Emulation.Events {
 			got = append(got, e.Reason)
-			if e.Message == "" || e.Action == "" || (e.Type == "Warning") != slices.Contains([]string{"WANOutOfTolerance", "WANFailed"}, e.Reason) {
+			if e.Message == "" || e.Action == "" ||
+				(e.Type == "Warning") != slices.Contains([]string{"WANOutOfTolerance", "WANFailed"}, e.Reason) {
 				t.Errorf("%s: the event %+v", step.what, e)
 			}
 		}

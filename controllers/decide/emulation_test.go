@@ -27,7 +27,8 @@ const ms = time.Millisecond
 func wide() *world.Snapshot {
 	s := healthy(3)
 	s.Cluster.Spec.WAN = &v1alpha1.WAN{Provider: v1alpha1.ChaosMesh, Links: []v1alpha1.Link{
-		{Between: []string{"a", "b"}, RTT: "10ms"}, {Between: []string{"c", "a"}, RTT: "20ms"}, {Between: []string{"b", "c"}, RTT: "0s"},
+		{Between: []string{"a", "b"}, RTT: "10ms"}, {Between: []string{"c", "a"}, RTT: "20ms"},
+		{Between: []string{"b", "c"}, RTT: "0s"},
 	}}
 	for i := range s.Members {
 		m := &s.Members[i]
@@ -37,7 +38,9 @@ func wide() *world.Snapshot {
 	measures(s, "a", "c", 20*ms+100*time.Microsecond)
 	measures(s, "b", "c", 200*time.Microsecond)
 	s.Emulation = world.Emulation{Kind: true, Known: true}
-	for _, d := range []direction{{from: "a", to: "b"}, {from: "a", to: "c"}, {from: "b", to: "a"}, {from: "c", to: "a"}} {
+	for _, d := range []direction{
+		{from: "a", to: "b"}, {from: "a", to: "c"}, {from: "b", to: "a"}, {from: "c", to: "a"},
+	} {
 		s.Emulation.Links = append(s.Emulation.Links, settledIn(s, d))
 	}
 	return s
@@ -55,8 +58,8 @@ func settledIn(s *world.Snapshot, d direction) world.Injection {
 		return site
 	}
 	from, to := of(d.from), of(d.to)
-	i := world.Injection{Name: chaosmesh.Object(s.Cluster, from, to).GetName(), UID: types.UID(d.String()), From: d.from, To: d.to,
-		Created: epoch, Looked: true, AllInjected: true, Since: epoch}
+	i := world.Injection{Name: chaosmesh.Object(s.Cluster, from, to).GetName(), UID: types.UID(d.String()),
+		From: d.from, To: d.to, Created: epoch, Looked: true, AllInjected: true, Since: epoch}
 	for _, pod := range slices.Concat(from.Pods, to.Pods) {
 		i.Chosen = append(i.Chosen, pod.Name)
 	}
@@ -76,7 +79,9 @@ func injection(s *world.Snapshot, d direction) *world.Injection {
 }
 
 func drop(s *world.Snapshot, d direction) {
-	s.Emulation.Links = slices.DeleteFunc(s.Emulation.Links, func(i world.Injection) bool { return i.From == d.from && i.To == d.to })
+	s.Emulation.Links = slices.DeleteFunc(s.Emulation.Links, func(i world.Injection) bool {
+		return i.From == d.from && i.To == d.to
+	})
 }
 
 // measures has the members of two sites report a round trip.
@@ -95,7 +100,9 @@ func measures(s *world.Snapshot, a, b string, rtt time.Duration) {
 func since(s *world.Snapshot, kind string, status metav1.ConditionStatus, reason string, before time.Duration) {
 	meta.RemoveStatusCondition(&s.Cluster.Status.Conditions, kind)
 	s.Cluster.Status.Conditions = append(s.Cluster.Status.Conditions,
-		metav1.Condition{Type: kind, Status: status, Reason: reason, LastTransitionTime: metav1.NewTime(s.Now.Add(-before))})
+		metav1.Condition{
+			Type: kind, Status: status, Reason: reason, LastTransitionTime: metav1.NewTime(s.Now.Add(-before)),
+		})
 }
 
 // fresh is an object that was made so long ago, and is in place for as long.
@@ -172,24 +179,43 @@ func TestTheNetworkIsKeptAsAsked(t *testing.T) {
 		tolerance      string // reason
 	}{
 		{"at rest", func(*world.Snapshot) {}, "", "", "Injected", "All 4 directions", "WithinTolerance"},
-		{"no provider", func(s *world.Snapshot) { s.Cluster.Spec.WAN.Provider, s.Emulation.Links = "", nil }, "", "", "", "", ""},
-		{"nothing was made yet", func(s *world.Snapshot) { s.Emulation.Links = nil }, "", "ab ac ba ca", "Injecting", "0 of 4 directions are in place; a to b", "WaitingForInjection"},
-		{"Chaos Mesh is not there", func(s *world.Snapshot) { s.Emulation = world.Emulation{} }, "", "", "ChaosMeshMissing", "install Chaos Mesh", "WaitingForInjection"},
-		{"what is there is not known", func(s *world.Snapshot) { s.Emulation = world.Emulation{Kind: true} }, "", "", "ChaosMeshNotReadable", "Role", "WaitingForInjection"},
-		{"one is not there", func(s *world.Snapshot) { drop(s, ba) }, "", "ba", "Injecting", "3 of 4 directions are in place; b to a", "WaitingForInjection"},
+		{"no provider", func(s *world.Snapshot) {
+			s.Cluster.Spec.WAN.Provider, s.Emulation.Links = "", nil
+		}, "", "", "", "", ""},
+		{"nothing was made yet", func(s *world.Snapshot) {
+			s.Emulation.Links = nil
+		}, "", "ab ac ba ca", "Injecting", "0 of 4 directions are in place; a to b", "WaitingForInjection"},
+		{"Chaos Mesh is not there", func(s *world.Snapshot) {
+			s.Emulation = world.Emulation{}
+		}, "", "", "ChaosMeshMissing", "install Chaos Mesh", "WaitingForInjection"},
+		{"what is there is not known", func(s *world.Snapshot) {
+			s.Emulation = world.Emulation{Kind: true}
+		}, "", "", "ChaosMeshNotReadable", "Role", "WaitingForInjection"},
+		{"one is not there", func(s *world.Snapshot) {
+			drop(s, ba)
+		}, "", "ba", "Injecting", "3 of 4 directions are in place; b to a", "WaitingForInjection"},
 
-		{"a pod was restarted", func(s *world.Snapshot) { restarted(s, 2) }, "ab ba", "", "Injecting", "a to b: it is made again, since pods", "WaitingForInjection"},
-		{"a pod has another address", func(s *world.Snapshot) { s.Member(3).Pod.Status.PodIP = "10.0.0.9" }, "ac ca", "", "Injecting", "a to c", "WaitingForInjection"},
+		{"a pod was restarted", func(s *world.Snapshot) {
+			restarted(s, 2)
+		}, "ab ba", "", "Injecting", "a to b: it is made again, since pods", "WaitingForInjection"},
+		{"a pod has another address", func(s *world.Snapshot) {
+			s.Member(3).Pod.Status.PodIP = "10.0.0.9"
+		}, "ac ca", "", "Injecting", "a to c", "WaitingForInjection"},
 		{"a pod was restarted soon after the last time", func(s *world.Snapshot) {
 			restarted(s, 2)
 			fresh(s, ab, remakeAfter-1)
 			fresh(s, ba, remakeAfter)
-		}, "ba", "", "RecreateThrottled", "a to b: pods or spec.wan changed, and it is not made again sooner than 30s", "WaitingForInjection"},
-		{"another delay is asked for", func(s *world.Snapshot) { s.Cluster.Spec.WAN.Links[0].RTT = "11ms" }, "ab ba", "", "Injecting", "a to b", "WaitingForInjection"},
+		}, "ba", "", "RecreateThrottled", "a to b: pods or spec.wan changed, and it is not made again sooner than 30s",
+			"WaitingForInjection"},
+		{"another delay is asked for", func(s *world.Snapshot) {
+			s.Cluster.Spec.WAN.Links[0].RTT = "11ms"
+		}, "ab ba", "", "Injecting", "a to b", "WaitingForInjection"},
 		{"one direction is asked for otherwise", func(s *world.Snapshot) {
 			s.Cluster.Spec.WAN.Links[1].Directions = []v1alpha1.Direction{{From: "c", Loss: "1%"}}
 		}, "ca", "", "Injecting", "c to a", "WaitingForInjection"},
-		{"a pair is not delayed any more", func(s *world.Snapshot) { s.Cluster.Spec.WAN.Links[0].RTT = "0s" }, "ab ba", "", "Removing", "is not asked for", "WaitingForInjection"},
+		{"a pair is not delayed any more", func(s *world.Snapshot) {
+			s.Cluster.Spec.WAN.Links[0].RTT = "0s"
+		}, "ab ba", "", "Removing", "is not asked for", "WaitingForInjection"},
 		{"the former one is about to go", func(s *world.Snapshot) {
 			restarted(s, 2)
 			injection(s, ab).Deleting, injection(s, ba).Deleting = s.Now.Add(-time.Second), s.Now.Add(-time.Second)
@@ -199,8 +225,12 @@ func TestTheNetworkIsKeptAsAsked(t *testing.T) {
 			drop(s, ab)
 			drop(s, ba)
 		}, "", "ab ba", "Injecting", "", "WaitingForInjection"},
-		{"the same one is about to go", func(s *world.Snapshot) { injection(s, ab).Deleting = s.Now.Add(-time.Second) }, "", "", "Injecting", "is being removed", "WaitingForInjection"},
-		{"it can't go", func(s *world.Snapshot) { injection(s, ab).Deleting = s.Now.Add(-stuckAfter) }, "", "", "RemovalStuck", chaosmesh.ForceAnnotation + "=forced", "WaitingForInjection"},
+		{"the same one is about to go", func(s *world.Snapshot) {
+			injection(s, ab).Deleting = s.Now.Add(-time.Second)
+		}, "", "", "Injecting", "is being removed", "WaitingForInjection"},
+		{"it can't go", func(s *world.Snapshot) {
+			injection(s, ab).Deleting = s.Now.Add(-stuckAfter)
+		}, "", "", "RemovalStuck", chaosmesh.ForceAnnotation + "=forced", "WaitingForInjection"},
 		{"Chaos Mesh waits for a pod that is gone", func(s *world.Snapshot) {
 			restarted(s, 2)
 			undone(s, ab)
@@ -213,9 +243,12 @@ func TestTheNetworkIsKeptAsAsked(t *testing.T) {
 		}, "ab", "", "Injecting", "a to b", "WaitingForInjection"},
 
 		{"a pod is about to start", func(s *world.Snapshot) {
-			s.Member(2).Pod.Status.Phase, s.Member(2).Pod.CreationTimestamp = corev1.PodPending, metav1.NewTime(s.Now.Add(-time.Second))
+			s.Member(2).Pod.Status.Phase, s.Member(2).
+				Pod.CreationTimestamp = corev1.PodPending, metav1.NewTime(s.Now.Add(-time.Second))
 		}, "", "", "WaitingForPods", "a to b: pod demo--b--2-0 is Pending", "WaitingForInjection"},
-		{"the only pod does not start", func(s *world.Snapshot) { s.Member(2).Pod.Status.Phase = corev1.PodPending }, "", "", "WaitingForPods", "no pod of site b runs", "WaitingForInjection"},
+		{"the only pod does not start", func(s *world.Snapshot) {
+			s.Member(2).Pod.Status.Phase = corev1.PodPending
+		}, "", "", "WaitingForPods", "no pod of site b runs", "WaitingForInjection"},
 		{"a pod is about to end", func(s *world.Snapshot) {
 			at := metav1.NewTime(s.Now)
 			s.Member(2).Pod.DeletionTimestamp = &at
@@ -223,7 +256,9 @@ func TestTheNetworkIsKeptAsAsked(t *testing.T) {
 		{"a pod has no address yet", func(s *world.Snapshot) {
 			s.Member(2).Pod.Status.PodIP, s.Member(2).Pod.CreationTimestamp = "", metav1.NewTime(s.Now)
 		}, "", "", "WaitingForPods", "has no address", "WaitingForInjection"},
-		{"a pod is not there", func(s *world.Snapshot) { s.Member(2).Pod = nil }, "", "", "WaitingForPods", "member 2 (site b) has no pod", "WaitingForInjection"},
+		{"a pod is not there", func(s *world.Snapshot) {
+			s.Member(2).Pod = nil
+		}, "", "", "WaitingForPods", "member 2 (site b) has no pod", "WaitingForInjection"},
 		{"a member is about to join", func(s *world.Snapshot) {
 			s.Cluster.Spec.Sites[0].Members = new(int32)
 			*s.Cluster.Spec.Sites[0].Members = 3
@@ -248,12 +283,18 @@ func TestTheNetworkIsKeptAsAsked(t *testing.T) {
 			i := fresh(s, ab, time.Second)
 			i.AllInjected, i.Injected = false, i.Injected[:1]
 		}, "", "", "Injecting", "a to b: Chaos Mesh injects", "WaitingForInjection"},
-		{"Chaos Mesh is at it with a pod that is nobody's", func(s *world.Snapshot) { injection(s, ab).AllInjected = false }, "", "", "Injecting", "a to b", "WaitingForInjection"},
+		{"Chaos Mesh is at it with a pod that is nobody's", func(s *world.Snapshot) {
+			injection(s, ab).AllInjected = false
+		}, "", "", "Injecting", "a to b", "WaitingForInjection"},
 		{"Chaos Mesh has not begun", func(s *world.Snapshot) {
-			*injection(s, ab) = world.Injection{Name: injection(s, ab).Name, UID: "u", From: "a", To: "b", Created: s.Now.Add(-time.Second)}
+			*injection(s, ab) = world.Injection{
+				Name: injection(s, ab).Name, UID: "u", From: "a", To: "b", Created: s.Now.Add(-time.Second),
+			}
 		}, "", "", "Injecting", "does its controller run?", "WaitingForInjection"},
 		{"Chaos Mesh does not begin", func(s *world.Snapshot) {
-			*injection(s, ab) = world.Injection{Name: injection(s, ab).Name, UID: "u", From: "a", To: "b", Created: s.Now.Add(-remakeAfter)}
+			*injection(s, ab) = world.Injection{
+				Name: injection(s, ab).Name, UID: "u", From: "a", To: "b", Created: s.Now.Add(-remakeAfter),
+			}
 		}, "", "", "Failed", "does its controller run?", "WaitingForInjection"},
 		{"Chaos Mesh fails", func(s *world.Snapshot) {
 			i := injection(s, ab)
@@ -277,8 +318,12 @@ func TestTheNetworkIsKeptAsAsked(t *testing.T) {
 			since(s, v1alpha1.ConditionWANInjected, metav1.ConditionFalse, "Failed", 4*time.Minute)
 		}, "", "", "Failed", "did not choose pod", "WaitingForInjection"},
 
-		{"the emulation ends", func(s *world.Snapshot) { s.Cluster.Spec.WAN.Provider = v1alpha1.NoProvider }, "ab ac ba ca", "", "Removing", "is not asked for any more", ""},
-		{"the network is not described any more", func(s *world.Snapshot) { s.Cluster.Spec.WAN = nil }, "ab ac ba ca", "", "Removing", "is not asked for any more", ""},
+		{"the emulation ends", func(s *world.Snapshot) {
+			s.Cluster.Spec.WAN.Provider = v1alpha1.NoProvider
+		}, "ab ac ba ca", "", "Removing", "is not asked for any more", ""},
+		{"the network is not described any more", func(s *world.Snapshot) {
+			s.Cluster.Spec.WAN = nil
+		}, "ab ac ba ca", "", "Removing", "is not asked for any more", ""},
 		{"the end of the emulation is stuck", func(s *world.Snapshot) {
 			s.Cluster.Spec.WAN = nil
 			injection(s, ca).Deleting = epoch
@@ -287,8 +332,12 @@ func TestTheNetworkIsKeptAsAsked(t *testing.T) {
 			s.Cluster.Spec.Paused = true
 			restarted(s, 2)
 		}, "", "", "Paused", "spec.paused", "WaitingForInjection"},
-		{"paused at rest", func(s *world.Snapshot) { s.Cluster.Spec.Paused = true }, "", "", "Injected", "", "WithinTolerance"},
-		{"what is there goes with a former resource", func(s *world.Snapshot) { s.Former = []string{"StatefulSet x"} }, "", "", "WaitingForPods", "", "WaitingForInjection"},
+		{"paused at rest", func(s *world.Snapshot) {
+			s.Cluster.Spec.Paused = true
+		}, "", "", "Injected", "", "WithinTolerance"},
+		{"what is there goes with a former resource", func(s *world.Snapshot) {
+			s.Former = []string{"StatefulSet x"}
+		}, "", "", "WaitingForPods", "", "WaitingForInjection"},
 	} {
 		s := wide()
 		tt.change(s)
@@ -302,11 +351,13 @@ func TestTheNetworkIsKeptAsAsked(t *testing.T) {
 		var injected, tolerance metav1.Condition
 		injected = conditionOf(p.Status.Conditions, v1alpha1.ConditionWANInjected)
 		tolerance = conditionOf(p.Status.Conditions, v1alpha1.ConditionWANWithinTolerance)
-		if injected.Reason != tt.injected || !strings.Contains(injected.Message, tt.says) || tolerance.Reason != tt.tolerance {
-			t.Errorf("%s: %s: %s; %s: %s; want %s (%s), %s", tt.name, injected.Reason, injected.Message, tolerance.Reason, tolerance.Message,
-				tt.injected, tt.says, tt.tolerance)
+		if injected.Reason != tt.injected || !strings.Contains(injected.Message, tt.says) ||
+			tolerance.Reason != tt.tolerance {
+			t.Errorf("%s: %s: %s; %s: %s; want %s (%s), %s", tt.name, injected.Reason, injected.Message,
+				tolerance.Reason, tolerance.Message, tt.injected, tt.says, tt.tolerance)
 		}
-		if (injected.Status == metav1.ConditionTrue) != (injected.Reason == "Injected") || (tolerance.Status == metav1.ConditionTrue) != (tolerance.Reason == "WithinTolerance") {
+		if (injected.Status == metav1.ConditionTrue) != (injected.Reason == "Injected") ||
+			(tolerance.Status == metav1.ConditionTrue) != (tolerance.Reason == "WithinTolerance") {
 			t.Errorf("%s: %+v, %+v", tt.name, injected, tolerance)
 		}
 		for _, object := range slices.Concat(p.Apply, p.Prune) {
@@ -323,9 +374,12 @@ func TestTheNetworkIsLookedAtInTime(t *testing.T) {
 		change func(s *world.Snapshot)
 		again  time.Duration
 	}{
-		"at rest":           {func(*world.Snapshot) {}, late},
-		"just in place":     {func(s *world.Snapshot) { fresh(s, ab, 4*time.Second) }, rttWindow - 4*time.Second},
-		"throttled":         {func(s *world.Snapshot) { restarted(s, 2); fresh(s, ab, 25*time.Second) }, 5 * time.Second},
+		"at rest":       {func(*world.Snapshot) {}, late},
+		"just in place": {func(s *world.Snapshot) { fresh(s, ab, 4*time.Second) }, rttWindow - 4*time.Second},
+		"throttled": {func(s *world.Snapshot) {
+			restarted(s, 2)
+			fresh(s, ab, 25*time.Second)
+		}, 5 * time.Second},
 		"about to be due":   {func(s *world.Snapshot) { restarted(s, 2); fresh(s, ab, remakeAfter-ms) }, time.Second},
 		"a watch has begun": {func(s *world.Snapshot) { s.Emulation = world.Emulation{Kind: true} }, soon},
 		"Chaos Mesh is at it": {func(s *world.Snapshot) {
@@ -359,9 +413,13 @@ func TestWhatWaitsInVainIsReleased(t *testing.T) {
 		change   func(s *world.Snapshot, i *world.Injection)
 		releases string
 	}{
-		"the pod is another one":            {func(*world.Snapshot, *world.Injection) {}, "ab"},
-		"it was removed a moment ago":       {func(s *world.Snapshot, i *world.Injection) { i.Deleting = s.Now.Add(1 - releaseAfter) }, ""},
-		"it is not being removed":           {func(s *world.Snapshot, i *world.Injection) { i.Deleting = time.Time{} }, ""},
+		"the pod is another one": {func(*world.Snapshot, *world.Injection) {}, "ab"},
+		"it was removed a moment ago": {func(s *world.Snapshot, i *world.Injection) {
+			i.Deleting = s.Now.Add(1 - releaseAfter)
+		}, ""},
+		"it is not being removed": {func(s *world.Snapshot, i *world.Injection) {
+			i.Deleting = time.Time{}
+		}, ""},
 		"it was released":                   {func(s *world.Snapshot, i *world.Injection) { i.Forced = true }, ""},
 		"it may be in force in another pod": {func(s *world.Snapshot, i *world.Injection) { i.Held = true }, ""},
 		"the pod is the one that it was injected in": {func(s *world.Snapshot, i *world.Injection) {

@@ -24,7 +24,9 @@ var (
 )
 
 func testCluster(sites int) *v1alpha1.GeoRegisterCluster {
-	c := &v1alpha1.GeoRegisterCluster{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default", UID: "u", Generation: 7},
+	c := &v1alpha1.GeoRegisterCluster{ObjectMeta: metav1.ObjectMeta{
+		Name: "demo", Namespace: "default", UID: "u", Generation: 7,
+	},
 		Spec: v1alpha1.GeoRegisterClusterSpec{Protocol: "Gryff"}}
 	for i := range sites {
 		c.Spec.Sites = append(c.Spec.Sites, v1alpha1.Site{Name: string(rune('a' + i))})
@@ -39,14 +41,16 @@ func healthy(sites int) *world.Snapshot {
 	for i := range v.Members {
 		v.Members[i].Disk = fmt.Sprintf("disk-%d", i+1)
 	}
-	s := &world.Snapshot{Cluster: c, Now: epoch.Add(time.Hour), ClusterID: "demo.1", Settings: settings, ZonesKnown: true,
-		Zones:  map[string]world.Zone{},
+	s := &world.Snapshot{Cluster: c, Now: epoch.Add(time.Hour), ClusterID: "demo.1",
+		Settings: settings, ZonesKnown: true, Zones: map[string]world.Zone{},
 		Record: world.Record{Exists: true, View: v, UID: "record", ResourceVersion: "1"}}
 	hash := build.SpecHash(c)
 	for _, m := range v.Members {
-		s.Zones["node-"+m.Site] = world.Zone{Name: "zone-" + m.Site, Ready: true, Labels: map[string]string{corev1.LabelTopologyZone: "zone-" + m.Site}}
-		r := &world.Report{ClusterID: "demo.1", Role: world.Voter, View: v, Digest: v.Digest(), Disk: m.Disk, Incarnation: 1,
-			Version: "1", Quorum: true, Shards: 4, Voting: 4}
+		s.Zones["node-"+m.Site] = world.Zone{
+			Name: "zone-" + m.Site, Ready: true, Labels: map[string]string{corev1.LabelTopologyZone: "zone-" + m.Site},
+		}
+		r := &world.Report{ClusterID: "demo.1", Role: world.Voter, View: v, Digest: v.Digest(),
+			Disk: m.Disk, Incarnation: 1, Version: "1", Quorum: true, Shards: 4, Voting: 4}
 		for _, o := range v.Members {
 			if o.ID != m.ID {
 				r.Peers = append(r.Peers, world.Peer{ID: o.ID, Reachable: true})
@@ -59,7 +63,9 @@ func healthy(sites int) *world.Snapshot {
 }
 
 func statefulSetOf(m view.Member, hash string) *appsv1.StatefulSet {
-	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: build.StatefulSetName("demo", m), UID: "set", ResourceVersion: "1"}}
+	set := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: build.StatefulSetName("demo", m), UID: "set", ResourceVersion: "1"},
+	}
 	set.Spec.Template.Annotations = map[string]string{build.SpecHashAnnotation: hash}
 	set.Spec.Template.Spec.Containers = []corev1.Container{{Name: build.Container, Image: "georegister:0"}}
 	return set
@@ -79,7 +85,9 @@ func podOf(m view.Member, hash string, runs bool, since metav1.Time) *corev1.Pod
 }
 
 func volumeOf(m view.Member) *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: build.VolumeName("demo", m), UID: "volume", ResourceVersion: "1"}}
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: build.VolumeName("demo", m), UID: "volume", ResourceVersion: "1"},
+	}
 }
 
 // silent makes a member's pod a running one that says nothing, and that the others can't reach.
@@ -124,14 +132,23 @@ func newcomer(s *world.Snapshot, id view.MemberID, site string) {
 	m := view.Member{ID: id, Site: site}
 	pod := podOf(m, build.SpecHash(s.Cluster), true, metav1.NewTime(epoch))
 	pod.Status.Conditions[0].Status = corev1.ConditionFalse // it does not vote yet
-	s.Members = append(s.Members, world.Member{ID: id, Site: site, StatefulSet: statefulSetOf(m, build.SpecHash(s.Cluster)), Pod: pod,
-		Volume: volumeOf(m), Report: &world.Report{ClusterID: "demo.1", Role: world.Waiting, Disk: fmt.Sprintf("disk-%d", id), Version: "1"}})
+	s.Members = append(s.Members,
+		world.Member{ID: id, Site: site, StatefulSet: statefulSetOf(m, build.SpecHash(s.Cluster)), Pod: pod,
+			Volume: volumeOf(m),
+			Report: &world.Report{
+				ClusterID: "demo.1", Role: world.Waiting, Disk: fmt.Sprintf("disk-%d", id), Version: "1",
+			}})
 }
 
 // joint is the view in which a member of site c joins under the next id, and one leaves; 0 leaves nobody.
 func joint(v view.View, leaves view.MemberID) view.View {
 	m := view.Member{ID: v.LastIssued() + 1, Site: "c"}
-	newcomers := []membership.Founder{{ID: m.ID, Site: m.Site, Address: build.Address(testCluster(3), settings, m), Disk: fmt.Sprintf("disk-%d", m.ID)}}
+	newcomers := []membership.Founder{
+		{
+			ID: m.ID, Site: m.Site, Address: build.Address(testCluster(3), settings, m),
+			Disk: fmt.Sprintf("disk-%d", m.ID),
+		},
+	}
 	var leaving []view.MemberID
 	if leaves != 0 {
 		leaving = append(leaving, leaves)

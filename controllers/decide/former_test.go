@@ -29,9 +29,11 @@ func TestFormerResource(t *testing.T) {
 			s.Former = []string{"ConfigMap demo--view"}
 			p := Next(*s)
 			if p.Step != nil || p.Apply != nil || p.Prune != nil || p.Again != soon {
-				t.Errorf("step %q, %d objects, %d to prune, again after %v", line(p.Step), len(p.Apply), len(p.Prune), p.Again)
+				t.Errorf("step %q, %d objects, %d to prune, again after %v", line(p.Step), len(p.Apply),
+					len(p.Prune), p.Again)
 			}
-			want := "Progressing=True FormerResourceLeaves: A former resource of this name was deleted, and these go with it first: " +
+			want := "Progressing=True FormerResourceLeaves: A former resource of this name was deleted, and these go " +
+				"with it first: " +
 				"ConfigMap demo--view"
 			if all := summary(p); all[1] != want {
 				t.Errorf("got %s", all[1])
@@ -50,7 +52,8 @@ func TestVolumesOfDifferentClusters(t *testing.T) {
 	s.Stored = []string{"claim a of cluster demo.1", "claim b of cluster demo.2"}
 	p := Next(*s)
 	stalled := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
-	if p.Step != nil || p.Apply != nil || p.Prune != nil || stalled.Status != metav1.ConditionTrue || stalled.Reason != facts.VolumesDiffer ||
+	if p.Step != nil || p.Apply != nil || p.Prune != nil || stalled.Status != metav1.ConditionTrue ||
+		stalled.Reason != facts.VolumesDiffer ||
 		!strings.Contains(stalled.Message, "claim a of cluster demo.1; claim b of cluster demo.2") {
 		t.Errorf("step %q, %d objects, %d to prune; %+v", line(p.Step), len(p.Apply), len(p.Prune), stalled)
 	}

@@ -11,25 +11,43 @@ import (
 // Sites may be edited before the cluster is founded, such as those whose members no node takes.
 func TestSitesAreEditedBeforeTheFirstView(t *testing.T) {
 	for _, c := range []situationCase{
-		{"a site is another one", func(s *world.Snapshot) { empty(s); s.Cluster.Spec.Sites[1].Name = "x" }, "discard 2, 2 objects",
+		{"a site is another one", func(s *world.Snapshot) {
+			empty(s)
+			s.Cluster.Spec.Sites[1].Name = "x"
+		}, "discard 2, 2 objects",
 			"ViewKnown=False NotFounded: The cluster has no view yet"},
 		{"and its member is made", func(s *world.Snapshot) {
 			empty(s)
 			s.Cluster.Spec.Sites[1].Name = "x"
 			s.Members = append(s.Members[:1], s.Members[2:]...)
-		}, "", "Progressing=True WaitingForMembers: The cluster is founded once every first member tells what its disk holds; missing: " +
-			"member 2 (site x) is not made yet"},
+		}, "",
+			"Progressing=True WaitingForMembers: The cluster is founded once every first member tells what its disk " +
+				"holds; missing: " +
+				"member 2 (site x) is not made yet"},
 		{"and waits", func(s *world.Snapshot) {
 			empty(s)
 			s.Cluster.Spec.Sites[1].Name = "x"
 			s.Members = append(s.Members[:1], s.Members[2:]...)
 			newcomer(s, 4, "x")
 		}, "found 3", "ViewKnown=False NotFounded: The cluster has no view yet"},
-		{"two more", func(s *world.Snapshot) { empty(s); grown(s); newcomer(s, 4, "d"); newcomer(s, 5, "e") }, "found 5",
+		{"two more", func(s *world.Snapshot) {
+			empty(s)
+			grown(s)
+			newcomer(s, 4, "d")
+			newcomer(s, 5, "e")
+		}, "found 5",
 			"ViewKnown=False NotFounded: The cluster has no view yet"},
-		{"two less", func(s *world.Snapshot) { empty(s); newcomer(s, 4, "d"); newcomer(s, 5, "e") }, "discard 4, 2 objects",
+		{"two less", func(s *world.Snapshot) {
+			empty(s)
+			newcomer(s, 4, "d")
+			newcomer(s, 5, "e")
+		}, "discard 4, 2 objects",
 			"ViewKnown=False NotFounded: The cluster has no view yet"},
-		{"another node pool", func(s *world.Snapshot) { empty(s); placed(s, 2, "y"); pool(s, 1, "x") }, "discard 2, 2 objects",
+		{"another node pool", func(s *world.Snapshot) {
+			empty(s)
+			placed(s, 2, "y")
+			pool(s, 1, "x")
+		}, "discard 2, 2 objects",
 			"ViewKnown=False NotFounded: The cluster has no view yet"},
 		{"a volume that was never bound holds nothing", func(s *world.Snapshot) {
 			empty(s)
@@ -41,15 +59,20 @@ func TestSitesAreEditedBeforeTheFirstView(t *testing.T) {
 			empty(s)
 			silent(s, 1)
 			s.Cluster.Spec.Sites[1].Name = "x"
-		}, "", "Progressing=True WaitingForMembers: The cluster is founded once every first member tells what its disk holds; missing: " +
-			"member 1 (site a) does not answer: connection refused; member 4 (site x) is not made yet"},
+		}, "",
+			"Progressing=True WaitingForMembers: The cluster is founded once every first member tells what its disk " +
+				"holds; missing: " +
+				"member 1 (site a) does not answer: connection refused; member 4 (site x) is not made yet"},
 		{"a volume that says nothing may hold the cluster's", func(s *world.Snapshot) {
 			empty(s)
 			silent(s, 2)
 			s.Cluster.Spec.Sites[1].Name = "x"
-		}, "", "ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing; it is rebuilt from what the members hold, " +
-			"and none tells a view: member 1 (site a) has an empty disk and waits for its view; member 2 (site b) does not answer: connection " +
-			"refused; member 3 (site c) has an empty disk and waits for its view"},
+		}, "",
+			"ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing; it is rebuilt " +
+				"from what the members hold, " +
+				"and none tells a view: member 1 (site a) has an empty disk and waits for its view; member 2 (site " +
+				"b) does not answer: connection " +
+				"refused; member 3 (site c) has an empty disk and waits for its view"},
 	} {
 		c.run(t)
 	}

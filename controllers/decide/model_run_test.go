@@ -72,7 +72,7 @@ func (w *model) disturb() {
 	}
 }
 
-// forget drops the ids of views that never took hold: with the record gone nobody may know them.
+// forget drops the ids of views that were never committed: with the record gone nobody may know them.
 func (w *model) forget() {
 	for id, named := range w.disks { // order is irrelevant: each is judged alone
 		if named.epoch > w.committed {
@@ -114,8 +114,12 @@ func TestRandomFaults(t *testing.T) {
 	taken := map[string]int{} // changes of the view, by their kind
 	for _, sites := range []int{3, 5} {
 		for seed := range uint64(seeds) {
-			t.Run(fmt.Sprintf("%d sites, seed %d", sites, seed), func(t *testing.T) { randomFaults(t, seed, sites, faultsAlone, taken) })
-			t.Run(fmt.Sprintf("edits of %d sites, seed %d", sites, seed), func(t *testing.T) { randomFaults(t, seed, sites, withEdits, taken) })
+			t.Run(fmt.Sprintf("%d sites, seed %d", sites, seed), func(t *testing.T) {
+				randomFaults(t, seed, sites, faultsAlone, taken)
+			})
+			t.Run(fmt.Sprintf("edits of %d sites, seed %d", sites, seed), func(t *testing.T) {
+				randomFaults(t, seed, sites, withEdits, taken)
+			})
 		}
 	}
 	for _, kind := range []string{"BeginningChange", "FinishingChange", "AbandoningChange"} {
@@ -240,7 +244,8 @@ func (w *model) consent(p Plan) {
 		if c.Type != v1alpha1.ConditionQuorumLost || at < 0 {
 			continue
 		}
-		if _, err := fmt.Sscanf(c.Message[at:], "{trustMember: %d, epoch: %d}", &asked.TrustMember, &asked.Epoch); err != nil {
+		if _, err := fmt.Sscanf(c.Message[at:], "{trustMember: %d, epoch: %d}", &asked.TrustMember,
+			&asked.Epoch); err != nil {
 			w.fail("the condition can't be followed: %s: %v", c.Message, err)
 		}
 		w.cluster.Spec.Recovery = &asked

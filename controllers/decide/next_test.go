@@ -95,23 +95,35 @@ func TestFirstView(t *testing.T) {
 	for _, c := range []situationCase{
 		{"every disk is named", empty, "found 3", "ViewKnown=False NotFounded: The cluster has no view yet"},
 		{"nothing is there", func(s *world.Snapshot) { empty(s); s.Members = nil }, "",
-			"Progressing=True WaitingForMembers: The cluster is founded once every first member tells what its disk holds; " +
-				"missing: member 1 (site a) is not made yet; member 2 (site b) is not made yet; member 3 (site c) is not made yet"},
+			"Progressing=True WaitingForMembers: The cluster is founded once every first member tells what its disk " +
+				"holds; " +
+				"missing: member 1 (site a) is not made yet; member 2 (site b) is not made yet; member 3 (site c) is " +
+				"not made yet"},
 		{"a majority is not enough", func(s *world.Snapshot) { empty(s); silent(s, 2) }, "",
-			"ViewKnown=False WaitingForMembers: The cluster is founded once every first member tells what its disk holds; " +
+			"ViewKnown=False WaitingForMembers: The cluster is founded once every first member tells what its disk " +
+				"holds; " +
 				"missing: member 2 (site b) does not answer: connection refused"},
 		{"an image that is not there", func(s *world.Snapshot) {
 			empty(s)
 			silent(s, 2)
 			s.Member(2).Pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "georegister",
-				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
-		}, "", "Degraded=True ImageNotPulled: Member 2 (site b) can't start its container: ImagePullBackOff: no such image"},
+				State: corev1.ContainerState{
+					Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"},
+				}}}
+		}, "",
+			"Degraded=True ImageNotPulled: Member 2 (site b) can't start its container: ImagePullBackOff: no " +
+				"such image"},
 		{"a member of another view is there", func(s *world.Snapshot) {
 			empty(s)
-			s.Members = append(s.Members, world.Member{ID: 4, Site: "a", Volume: volumeOf(view.Member{ID: 4, Site: "a"})})
-		}, "", "ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing; it is rebuilt from what the " +
-			"members hold, and none tells a view: member 1 (site a) has an empty disk and waits for its view; member 2 (site b) has an " +
-			"empty disk and waits for its view; member 3 (site c) has an empty disk and waits for its view; member 4 (site a) is not made yet"},
+			s.Members = append(s.Members,
+				world.Member{ID: 4, Site: "a", Volume: volumeOf(view.Member{ID: 4, Site: "a"})})
+		}, "",
+			"ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing; it is rebuilt " +
+				"from what the " +
+				"members hold, and none tells a view: member 1 (site a) has an empty disk and waits for its view; " +
+				"member 2 (site b) has an " +
+				"empty disk and waits for its view; member 3 (site c) has an empty disk and waits for its view; " +
+				"member 4 (site a) is not made yet"},
 	} {
 		c.run(t)
 	}
@@ -122,39 +134,57 @@ func TestRecord(t *testing.T) {
 	for _, c := range []situationCase{
 		{"missing", lose, `rebuild 1 over ""`,
 			"ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing"},
-		{"damaged", func(s *world.Snapshot) { s.Record.Problem, s.Record.View = "no view", view.View{} }, `rebuild 1 over "1"`,
+		{"damaged", func(s *world.Snapshot) {
+			s.Record.Problem, s.Record.View = "no view", view.View{}
+		}, `rebuild 1 over "1"`,
 			"Available=True Serving: 3 of 3 members serve clients"},
 		{"missing, and one answers", func(s *world.Snapshot) { lose(s); silent(s, 2); silent(s, 3) }, "",
-			"ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing; it is rebuilt once 2 of the 3 " +
-				"members of view 1 tell what their disks hold, and 1 do; missing: member 2 (site b) does not answer: connection refused; " +
+			"ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing; it is rebuilt " +
+				"once 2 of the 3 " +
+				"members of view 1 tell what their disks hold, and 1 do; missing: member 2 (site b) does not answer: " +
+				"connection refused; " +
 				"member 3 (site c) does not answer: connection refused"},
 		{"missing, and a lost disk vouches for nothing", func(s *world.Snapshot) {
 			lose(s)
 			silent(s, 2)
 			s.Member(3).Report = &world.Report{Disk: "disk-9"}
-		}, "", "Available=False QuorumLost: Nothing can be read or written: 1 of 3 members vote and reach a majority, which is 2; " +
-			"missing: member 2 (site b) does not answer: connection refused; member 3 (site c) has an empty disk and waits for its view"},
+		}, "",
+			"Available=False QuorumLost: Nothing can be read or written: 1 of 3 members vote and reach a majority, " +
+				"which is 2; " +
+				"missing: member 2 (site b) does not answer: connection refused; member 3 (site c) has an empty disk " +
+				"and waits for its view"},
 		{"missing, and a member that joins vouches for nothing", func(s *world.Snapshot) {
 			lose(s)
 			silent(s, 2)
 			s.Member(3).Report.Role, s.Member(3).Report.Disk = world.Learner, "disk-9"
-		}, "", "Available=False QuorumLost: Nothing can be read or written: 1 of 3 members vote and reach a majority, which is 2; " +
-			"missing: member 2 (site b) does not answer: connection refused; member 3 (site c) takes a state transfer: 4 of 4 shards vote"},
+		}, "",
+			"Available=False QuorumLost: Nothing can be read or written: 1 of 3 members vote and reach a majority, " +
+				"which is 2; " +
+				"missing: member 2 (site b) does not answer: connection refused; member 3 (site c) takes a state " +
+				"transfer: 4 of 4 shards vote"},
 		{"missing, and the disks that it named are empty", func(s *world.Snapshot) {
 			lose(s)
 			silent(s, 2)
 			s.Member(3).Report = &world.Report{Disk: "disk-3"}
-		}, `rebuild 1 over ""`, "Progressing=True RebuildingRecord: Rebuilds the record of view 1 from what the members hold"},
+		}, `rebuild 1 over ""`,
+			"Progressing=True RebuildingRecord: Rebuilds the record of view 1 from what the members hold"},
 		{"behind", func(s *world.Snapshot) {
 			hold(s, 1, after(s.Record.View, 3))
 			newcomer(s, 4, "c")
 			s.Member(4).Report.Role = world.Voter
 			hold(s, 4, after(s.Record.View, 3))
 		},
-			`rebuild 3 over "1"`, "ViewKnown=False RecordBehind: The record of the view, ConfigMap demo--view, is at epoch 1, but a member holds epoch 3"},
-		{"behind, and too few vouch for the later one", func(s *world.Snapshot) { hold(s, 1, after(s.Record.View, 3)); silent(s, 2) }, "",
-			"ViewKnown=False RecordBehind: The record of the view, ConfigMap demo--view, is at epoch 1, but a member holds epoch 3; it is " +
-				"rebuilt once 2 of the 3 members of view 3 tell what their disks hold, and 1 do; missing: member 2 (site b) does not " +
+			`rebuild 3 over "1"`,
+			"ViewKnown=False RecordBehind: The record of the view, ConfigMap demo--view, is at epoch 1, but a member " +
+				"holds epoch 3"},
+		{"behind, and too few vouch for the later one", func(s *world.Snapshot) {
+			hold(s, 1, after(s.Record.View, 3))
+			silent(s, 2)
+		}, "",
+			"ViewKnown=False RecordBehind: The record of the view, ConfigMap demo--view, is at epoch 1, but a member " +
+				"holds epoch 3; it is " +
+				"rebuilt once 2 of the 3 members of view 3 tell what their disks hold, and 1 do; missing: member 2 " +
+				"(site b) does not " +
 				"answer: connection refused; member 4 (site c) is not made yet"},
 		{"missing, and only who was removed was told", func(s *world.Snapshot) {
 			growing(s)
@@ -166,7 +196,8 @@ func TestRecord(t *testing.T) {
 			hold(s, 4, next)
 			s.Member(4).Report.Role = world.Removed
 			lose(s)
-		}, `rebuild 3 over ""`, "ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing"},
+		}, `rebuild 3 over ""`,
+			"ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing"},
 		{"missing in a joint view", func(s *world.Snapshot) { begun(s); told(s); lose(s) }, `rebuild 2 over ""`,
 			"ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing"},
 		{"missing in a joint view, and somebody may know the next one", func(s *world.Snapshot) {
@@ -174,10 +205,15 @@ func TestRecord(t *testing.T) {
 			told(s)
 			lose(s)
 			s.Member(3).Volume, s.Member(2).Report = volumeOf(view.Member{ID: 3, Site: "c"}), nil
-		}, "", "ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing; it is rebuilt once everybody of view 2, " +
-			"in which the members change, tells what it holds, or is lost; missing: member 2 (site b) does not answer; member 3 (site c) does " +
-			"not answer: connection refused"},
-		{"somebody waits whom nobody asked for", func(s *world.Snapshot) { newcomer(s, 4, "a") }, "discard 4, 2 objects",
+		}, "",
+			"ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing; it is rebuilt " +
+				"once everybody of view 2, " +
+				"in which the members change, tells what it holds, or is lost; missing: member 2 (site b) does not " +
+				"answer; member 3 (site c) does " +
+				"not answer: connection refused"},
+		{"somebody waits whom nobody asked for", func(s *world.Snapshot) {
+			newcomer(s, 4, "a")
+		}, "discard 4, 2 objects",
 			"ViewKnown=True Recorded: View 1 with 3 members is recorded"},
 		{"another view of the same epoch", func(s *world.Snapshot) {
 			other := s.Record.View
@@ -189,8 +225,11 @@ func TestRecord(t *testing.T) {
 			other.Issued = 9
 			hold(s, 2, other)
 			silent(s, 3)
-		}, "", "ViewKnown=False ViewsDiffer: The record of the view, ConfigMap demo--view, and member 2 (site b) hold different views " +
-			"of epoch 1 (ed1db0907dd5f550 and 0d5aaa99b99caaf7); if the record was edited, delete it: it is rebuilt from what the members hold"},
+		}, "",
+			"ViewKnown=False ViewsDiffer: The record of the view, ConfigMap demo--view, and member 2 (site b) hold " +
+				"different views " +
+				"of epoch 1 (ed1db0907dd5f550 and 0d5aaa99b99caaf7); if the record was edited, delete it: it is " +
+				"rebuilt from what the members hold"},
 	} {
 		c.run(t)
 	}
@@ -200,11 +239,16 @@ func TestUpdate(t *testing.T) {
 	const waits = "Member 1 (site a) is to be restarted with the changed spec, and waits: "
 	for _, c := range []situationCase{
 		{"at rest", func(*world.Snapshot) {}, "", "Progressing=False Settled: There is nothing to do"},
-		{"one at a time", newImage, "evict 1", "Progressing=True RestartingMember: Restarts member 1: the spec changed"},
+		{"one at a time", newImage, "evict 1",
+			"Progressing=True RestartingMember: Restarts member 1: the spec changed"},
 		{"who does not serve goes first", func(s *world.Snapshot) { newImage(s); silent(s, 2) }, "delete 2",
-			"QuorumHealthy=False MembersMissing: 2 of 3 members vote, a majority is 2, so 0 more may be lost; missing: " +
+			"QuorumHealthy=False MembersMissing: 2 of 3 members vote, a majority is 2, so 0 more may be lost; " +
+				"missing: " +
 				"member 2 (site b) does not answer: connection refused"},
-		{"another leaves", func(s *world.Snapshot) { newImage(s); s.Member(2).Pod.DeletionTimestamp = &metav1.Time{Time: epoch} }, "",
+		{"another leaves", func(s *world.Snapshot) {
+			newImage(s)
+			s.Member(2).Pod.DeletionTimestamp = &metav1.Time{Time: epoch}
+		}, "",
 			"Progressing=True AnotherMemberRestarts: " + waits + "member 2 (site b) has no pod that stays"},
 		{"the last one ends, and serves while it does", func(s *world.Snapshot) {
 			newImage(s)
@@ -218,8 +262,12 @@ func TestUpdate(t *testing.T) {
 			"Progressing=True AnotherMemberIsNotReady: " + waits + "the pod of member 2 (site b) is not ready"},
 		{"another has no quorum", func(s *world.Snapshot) { newImage(s); s.Member(2).Report.Quorum = false }, "",
 			"Progressing=True AnotherMemberHasNoQuorum: " + waits + "member 2 (site b) reaches no majority"},
-		{"another has its quorum through it", func(s *world.Snapshot) { newImage(s); s.Member(2).Report.Peers[1].Reachable = false }, "",
-			"Progressing=True NoQuorumWithoutIt: " + waits + "without it member 2 (site b) reaches 1 members, itself included, and a majority is 2"},
+		{"another has its quorum through it", func(s *world.Snapshot) {
+			newImage(s)
+			s.Member(2).Report.Peers[1].Reachable = false
+		}, "",
+			"Progressing=True NoQuorumWithoutIt: " + waits +
+				"without it member 2 (site b) reaches 1 members, itself included, and a majority is 2"},
 		{"the StatefulSet lags", func(s *world.Snapshot) { newImage(s); s.Member(1).StatefulSet.Generation = 2 }, "",
 			"Progressing=True StatefulSetNotUpdated: " + waits + "its StatefulSet would make the former pod again"},
 		{"who is down is named before a StatefulSet that lags", func(s *world.Snapshot) {
@@ -227,17 +275,25 @@ func TestUpdate(t *testing.T) {
 			silent(s, 2)
 			s.Member(2).Pod.Annotations[build.SpecHashAnnotation] = build.SpecHash(s.Cluster)
 			s.Member(1).StatefulSet.Generation = 2
-		}, "", "Progressing=True AnotherMemberDoesNotVote: " + waits + "member 2 (site b) does not answer: connection refused"},
+		}, "",
+			"Progressing=True AnotherMemberDoesNotVote: " + waits +
+				"member 2 (site b) does not answer: connection refused"},
 		{"a pod that can't start goes whatever the others do", func(s *world.Snapshot) {
 			newImage(s)
 			silent(s, 2)
 			silent(s, 3)
 			s.Member(3).Pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "georegister",
-				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off"}}}}
-		}, "delete 3", "Available=False QuorumLost: Nothing can be read or written: 1 of 3 members vote and reach a majority, which is 2; " +
-			"missing: member 2 (site b) does not answer: connection refused; member 3 (site c) can't start its container: CrashLoopBackOff: back-off"},
+				State: corev1.ContainerState{
+					Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off"},
+				}}}
+		}, "delete 3",
+			"Available=False QuorumLost: Nothing can be read or written: 1 of 3 members vote and reach a majority, " +
+				"which is 2; " +
+				"missing: member 2 (site b) does not answer: connection refused; member 3 (site c) can't start its " +
+				"container: CrashLoopBackOff: back-off"},
 		{"paused", func(s *world.Snapshot) { newImage(s); s.Cluster.Spec.Paused = true }, "",
-			"Paused=True Paused: Members serve on, but none is updated, repaired or replaced, until spec.paused is removed"},
+			"Paused=True Paused: Members serve on, but none is updated, repaired or replaced, until spec.paused is " +
+				"removed"},
 	} {
 		c.run(t)
 	}
@@ -245,11 +301,13 @@ func TestUpdate(t *testing.T) {
 
 func TestOtherConditions(t *testing.T) {
 	for _, c := range []situationCase{
-		{"spread", func(*world.Snapshot) {}, "", "ToleratesZoneLoss=True ZonesSpread: The loss of any one of 3 zones leaves a majority of 2"},
+		{"spread", func(*world.Snapshot) {}, "",
+			"ToleratesZoneLoss=True ZonesSpread: The loss of any one of 3 zones leaves a majority of 2"},
 		{"two in a zone", func(s *world.Snapshot) { s.Zones["node-b"] = s.Zones["node-a"] }, "",
 			"ToleratesZoneLoss=False ZoneHoldsMajority: Without zone zone-a, 1 of 3 members vote, and a majority is 2"},
 		{"nodes are not read", func(s *world.Snapshot) { s.ZonesKnown = false }, "",
-			"ToleratesZoneLoss=Unknown NodesNotReadable: The operator may not read nodes, so it does not know their zones; " +
+			"ToleratesZoneLoss=Unknown NodesNotReadable: The operator may not read nodes, so it does not know their " +
+				"zones; " +
 				"allow it to get, list and watch nodes"},
 		{"no Prometheus operator", func(s *world.Snapshot) { s.Cluster.Spec.Monitoring.Enabled = true }, "",
 			"MonitoringReady=False KindsMissing: The apiserver has no PodMonitor and no PrometheusRule; " +
@@ -259,7 +317,8 @@ func TestOtherConditions(t *testing.T) {
 				{Type: corev1.PersistentVolumeClaimResizing, Status: corev1.ConditionTrue}}
 		}, "", "Progressing=True VolumeGrows: Member 1 (site a) grows its volume data-demo--a--1 to 0"},
 		{"a volume can't grow", func(s *world.Snapshot) { s.Member(1).Refused = "forbidden" }, "",
-			"Degraded=True VolumeCannotGrow: Member 1 (site a) can't be given its volume data-demo--a--1 as asked: forbidden; " +
+			"Degraded=True VolumeCannotGrow: Member 1 (site a) can't be given its volume data-demo--a--1 as asked: " +
+				"forbidden; " +
 				"if its provisioner can grow volumes, set allowVolumeExpansion in its storage class"},
 	} {
 		c.run(t)
@@ -296,12 +355,15 @@ func TestVolumesArePinned(t *testing.T) {
 	s.Member(3).Volume.UID = "seen"
 	for _, object := range Next(*s).Apply {
 		id, _, _ := owner(object)
-		if _, volume := object.(*corev1.PersistentVolumeClaim); volume && id == 3 && object.GetUID() != types.UID("seen") {
+		if _, volume := object.(*corev1.PersistentVolumeClaim); volume && id == 3 &&
+			object.GetUID() != types.UID("seen") {
 			t.Errorf("the volume of member 3 is applied with UID %q", object.GetUID())
 		}
 	}
 	for size, want := range map[string]string{"99Ti": "99Ti", "1Mi": "10Gi"} {
-		s.Member(3).Volume.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+		s.Member(3).Volume.Spec.Resources.Requests = corev1.ResourceList{
+			corev1.ResourceStorage: resource.MustParse(size),
+		}
 		for _, object := range Next(*s).Apply {
 			if v, ok := object.(*corev1.PersistentVolumeClaim); ok && v.UID == "seen" {
 				if got := v.Spec.Resources.Requests.Storage().String(); got != want {
@@ -318,11 +380,13 @@ func TestVolumesArePinned(t *testing.T) {
 
 func TestStatusIsTheProjection(t *testing.T) {
 	got := Next(*healthy(3)).Status
-	if got.Ready != "3/3" || got.SitesReady != "3/3" || got.Quorum != "3/2" || got.View.Epoch != 1 || *got.View.FastQuorum != 2 ||
+	if got.Ready != "3/3" || got.SitesReady != "3/3" || got.Quorum != "3/2" || got.View.Epoch != 1 ||
+		*got.View.FastQuorum != 2 ||
 		got.ObservedGeneration != 7 {
 		t.Errorf("status %+v", got)
 	}
-	if m := got.Members[1]; m != (v1alpha1.MemberStatus{ID: 2, Site: "b", Pod: "demo--b--2-0", Node: "node-b", Incarnation: 1,
+	m := got.Members[1]
+	if m != (v1alpha1.MemberStatus{ID: 2, Site: "b", Pod: "demo--b--2-0", Node: "node-b", Incarnation: 1,
 		Role: "Voter", State: "votes", Version: "1", Ready: true}) {
 		t.Errorf("member %+v", m)
 	}

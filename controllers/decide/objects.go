@@ -111,8 +111,8 @@ func unwanted(s *views.Views, in build.Input) []client.Object {
 // input is what objects are built from.
 func input(s *views.Views, founding bool) build.Input {
 	in := build.Input{
-		Cluster: s.Cluster, View: s.View, ClusterID: s.ClusterID, Shards: s.Shards, Settings: s.Settings, Monitoring: s.Monitoring,
-		Image:     build.Image(s.Cluster, runningImage(s), s.Settings),
+		Cluster: s.Cluster, View: s.View, ClusterID: s.ClusterID, Shards: s.Shards, Settings: s.Settings,
+		Monitoring: s.Monitoring, Image: build.Image(s.Cluster, runningImage(s), s.Settings),
 		Unfounded: !s.Unclear() && s.MayBeNew() && !founding,
 	}
 	for _, id := range s.LeftRunning() {

@@ -70,12 +70,16 @@ func (m *partsModel) look() Plan {
 				member.Report.Role = world.Removed
 			}
 		} else {
-			member.Report = &world.Report{ClusterID: "demo.1", Role: world.Waiting, Disk: fmt.Sprintf("disk-%d", member.ID), Version: "1"}
+			member.Report = &world.Report{
+				ClusterID: "demo.1", Role: world.Waiting, Disk: fmt.Sprintf("disk-%d", member.ID), Version: "1",
+			}
 		}
 		if m.lone != nil {
 			continue
 		}
-		member.Witness = &membership.WitnessReport{Witness: member.ID + 1, Disk: fmt.Sprintf("witness-%d", member.ID+1), Lives: m.lives[member.ID+1]}
+		member.Witness = &membership.WitnessReport{
+			Witness: member.ID + 1, Disk: fmt.Sprintf("witness-%d", member.ID+1), Lives: m.lives[member.ID+1],
+		}
 	}
 	if m.lone != nil {
 		m.lone.speak(m)
@@ -92,7 +96,9 @@ func (m *partsModel) carryOut(p Plan) {
 		m.lives[l.Witness] = append(slices.Clone(m.lives[l.Witness]), l)
 	}
 	for _, l := range p.Lives.End {
-		m.lives[l.Witness] = slices.DeleteFunc(slices.Clone(m.lives[l.Witness]), func(o membership.Life) bool { return o == l })
+		m.lives[l.Witness] = slices.DeleteFunc(slices.Clone(m.lives[l.Witness]), func(o membership.Life) bool {
+			return o == l
+		})
 	}
 	for _, object := range p.Apply {
 		_, is := object.(*corev1.PersistentVolumeClaim)
@@ -123,7 +129,8 @@ func (m *partsModel) carryOut(p Plan) {
 	case rules.DeletePod:
 		if parts := membership.Parts(s.Record.View, step.Member); m.silent != step.Member {
 			for _, number := range parts {
-				if q := s.Record.View.Partitions[number]; q.Master == step.Member || slices.Contains(q.Backups, step.Member) {
+				q := s.Record.View.Partitions[number]
+				if q.Master == step.Member || slices.Contains(q.Backups, step.Member) {
 					m.t.Fatalf("member %d restarts, and keeps partition %d", step.Member, number)
 				}
 			}
@@ -144,7 +151,8 @@ func (m *partsModel) keepsBackups(next view.View) {
 	faults := membership.Faults(of.View, of.MembershipSnapshot().Abandon)
 	for i, p := range of.View.Partitions {
 		if has := next.Partitions[i]; len(has.Backups) < min(len(p.Backups), faults) {
-			m.t.Fatalf("partition %d: the backups %v become %v in view %d, where %d losses are to be survived", i, p.Backups, has.Backups, next.Epoch, faults)
+			m.t.Fatalf("partition %d: the backups %v become %v in view %d, where %d losses are to be survived", i,
+				p.Backups, has.Backups, next.Epoch, faults)
 		}
 	}
 }
@@ -205,7 +213,10 @@ func comeToRest(t *testing.T, seed int, s *world.Snapshot, lone *loneModel) {
 	t.Helper()
 	shards := int32(3)
 	s.Cluster.Spec.Shards = &shards
-	m := &partsModel{t: t, s: s, slow: true, dice: rand.New(rand.NewPCG(uint64(seed), 1)), held: map[view.MemberID]view.View{}, lives: map[view.MemberID][]membership.Life{}, lone: lone}
+	m := &partsModel{
+		t: t, s: s, slow: true, dice: rand.New(rand.NewPCG(uint64(seed), 1)), held: map[view.MemberID]view.View{},
+		lives: map[view.MemberID][]membership.Life{}, lone: lone,
+	}
 	for _, member := range s.Members {
 		m.held[member.ID] = s.Record.View
 	}
@@ -228,9 +239,12 @@ func comeToRest(t *testing.T, seed int, s *world.Snapshot, lone *loneModel) {
 		}
 	}
 	v := s.Record.View
-	if all := strings.Join(summary(p), "\n"); p.Step != nil || p.Again != partitionedLate || !strings.Contains(all, "PartitionsServing=True") ||
-		len(v.Partitions) != s.Cluster.Spec.ShardCount() || v.FoundedPartitions() != 3 || v.Size() != s.Cluster.Spec.MemberCount() || len(v.Witnesses) != v.Size() || len(s.Members) != v.Size() {
-		t.Fatalf("seed %d does not come to rest: %s, members %s\n%s\nlast: %q", seed, parts(v), who(v), all, m.last[max(0, len(m.last)-30):])
+	all := strings.Join(summary(p), "\n")
+	if p.Step != nil || p.Again != partitionedLate || !strings.Contains(all, "PartitionsServing=True") ||
+		len(v.Partitions) != s.Cluster.Spec.ShardCount() || v.FoundedPartitions() != 3 ||
+		v.Size() != s.Cluster.Spec.MemberCount() || len(v.Witnesses) != v.Size() || len(s.Members) != v.Size() {
+		t.Fatalf("seed %d does not come to rest: %s, members %s\n%s\nlast: %q", seed, parts(v), who(v), all,
+			m.last[max(0, len(m.last)-30):])
 	}
 	for _, member := range s.Members {
 		if facts.HashOf(member.Pod.Annotations) != build.SpecHash(s.Cluster) {

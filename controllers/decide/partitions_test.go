@@ -27,8 +27,9 @@ func parted(t *testing.T) *world.Snapshot {
 	for i := range v.Members {
 		m := &v.Members[i]
 		m.Disk = fmt.Sprintf("disk-%d", m.ID)
-		witnesses = append(witnesses, view.Witness{ID: m.ID + 1, Site: m.Site, Address: build.WitnessAddress(s.Cluster, settings, *m),
-			Disk: fmt.Sprintf("witness-%d", m.ID+1), Beside: m.ID})
+		witnesses = append(witnesses,
+			view.Witness{ID: m.ID + 1, Site: m.Site, Address: build.WitnessAddress(s.Cluster, settings, *m),
+				Disk: fmt.Sprintf("witness-%d", m.ID+1), Beside: m.ID})
 	}
 	v, err := membership.Place(v, witnesses, membership.Placement{Partitions: 3, Faults: 1})
 	if err != nil {
@@ -51,15 +52,17 @@ func record(s *world.Snapshot, v view.View) {
 	for i := range s.Members {
 		if m := &s.Members[i]; m.Silence == "" {
 			speak(s, m, v)
-			m.Witness = &membership.WitnessReport{Witness: m.ID + 1, Disk: fmt.Sprintf("witness-%d", m.ID+1), Lives: livesOf(v, m.ID+1)}
+			m.Witness = &membership.WitnessReport{
+				Witness: m.ID + 1, Disk: fmt.Sprintf("witness-%d", m.ID+1), Lives: livesOf(v, m.ID+1),
+			}
 		}
 	}
 }
 
 // speak has a member say that all is well in a view that it holds.
 func speak(s *world.Snapshot, m *world.Member, v view.View) {
-	r := &world.Report{ClusterID: "demo.1", Role: world.Voter, View: v, Digest: v.Digest(), Disk: fmt.Sprintf("disk-%d", m.ID),
-		Incarnation: 1, Version: "1", Quorum: true, Shards: 3, Voting: 3}
+	r := &world.Report{ClusterID: "demo.1", Role: world.Voter, View: v, Digest: v.Digest(),
+		Disk: fmt.Sprintf("disk-%d", m.ID), Incarnation: 1, Version: "1", Quorum: true, Shards: 3, Voting: 3}
 	for _, o := range s.Members {
 		if o.ID != m.ID {
 			r.Peers = append(r.Peers, world.Peer{ID: o.ID, Reachable: o.Silence == ""})
@@ -130,8 +133,10 @@ func TestPartitionsAreFounded(t *testing.T) {
 	s.Member(3).Witness = nil
 	s.Member(3).WitnessSilence = "connection refused"
 	p = Next(*s)
-	says(t, p, "Progressing=True WaitingForMembers: The cluster is founded once every first member tells what its disk holds; missing: "+
-		"the witness beside member 3 (site b) does not answer: connection refused")
+	says(t, p,
+		"Progressing=True WaitingForMembers: The cluster is founded once every first member tells what its disk "+
+			"holds; missing: "+
+			"the witness beside member 3 (site b) does not answer: connection refused")
 	if p.Step != nil || p.Again != partitionedSoon {
 		t.Errorf("step %+v, again in %v", p.Step, p.Again)
 	}
@@ -154,41 +159,59 @@ func TestPartitionsAreKept(t *testing.T) {
 		condition string
 	}{
 		{"at rest", func(*world.Snapshot) {}, "", "", "",
-			"PartitionsServing=True EveryoneServed: Each of 3 shards has a master that serves, with 1 backups and 1 witnesses"},
-		{"a master is silent", func(s *world.Snapshot) { dead(s, 1) }, "MovingPartitions 2 with 1 3 5", "3 [5] w[6] <1; 3 [5] w[6] <0; 5 [3] w[4] <1",
-			"Warning MasterReplaced", "Available=False PartitionNotServed: The keys of some shards can't be read or written: partition 0: its master, " +
+			"PartitionsServing=True EveryoneServed: Each of 3 shards has a master that serves, with 1 backups and 1 " +
+				"witnesses"},
+		{"a master is silent", func(s *world.Snapshot) {
+			dead(s, 1)
+		}, "MovingPartitions 2 with 1 3 5", "3 [5] w[6] <1; 3 [5] w[6] <0; 5 [3] w[4] <1",
+			"Warning MasterReplaced",
+			"Available=False PartitionNotServed: The keys of some shards can't be read or written: partition 0: its " +
+				"master, " +
 				"member 1 (site a), does not answer: connection refused"},
 		{"only the operator misses it", func(s *world.Snapshot) {
 			s.Member(1).Report, s.Member(1).Silence = nil, "connection refused"
-		}, "", "", "", "PartitionsServing=False PartitionNotServed: Partition 0: its master, member 1 (site a), does not answer: connection refused"},
+		}, "", "", "",
+			"PartitionsServing=False PartitionNotServed: Partition 0: its master, member 1 (site a), does not " +
+				"answer: connection refused"},
 		{"a witness is lost", func(s *world.Snapshot) {
 			for _, m := range s.Members {
 				m.Report.Witnesses[1].Reachable = false
 			}
 		}, "MovingPartitions 2 with 1 3 5", "1 [3] w[6] <1; 3 [5] w[6] <0; 5 [1] w[2] <0", "Warning WitnessReplaced",
 			"Progressing=True MovingPartitions: View 2: partition 0: its witnesses [4] become [6]"},
-		{"a witness has another disk", func(s *world.Snapshot) { s.Member(3).Witness.Disk = "new" }, "MovingPartitions 2 with 1 3 5",
+		{"a witness has another disk", func(s *world.Snapshot) {
+			s.Member(3).Witness.Disk = "new"
+		}, "MovingPartitions 2 with 1 3 5",
 			"1 [3] w[6] <1; 3 [5] w[6] <0; 5 [1] w[2] <0", "Normal PartitionMoved",
-			"Degraded=True DiskReplaced: The witness beside member 3 (site b) has another disk than the view names: what it held is gone, and it " +
+			"Degraded=True DiskReplaced: The witness beside member 3 (site b) has another disk than the view names: " +
+				"what it held is gone, and it " +
 				"serves no shard; to have both replaced, delete the member's claim and pod"},
 		{"a witness is silent to the operator alone", func(s *world.Snapshot) {
 			s.Member(3).Witness, s.Member(3).WitnessSilence = nil, "connection refused"
-		}, "", "", "", "Degraded=True WitnessDown: The witness beside member 3 (site b) does not answer: connection refused"},
-		{"a backup has another disk", func(s *world.Snapshot) { s.Member(3).Report.Disk = "new" }, "MovingPartitions 2 with 1 3 5",
+		}, "", "", "",
+			"Degraded=True WitnessDown: The witness beside member 3 (site b) does not answer: connection refused"},
+		{"a backup has another disk", func(s *world.Snapshot) {
+			s.Member(3).Report.Disk = "new"
+		}, "MovingPartitions 2 with 1 3 5",
 			"1 [5] w[4] <1; 5 [1] w[2] <1; 5 [1] w[2] <0", "Normal PartitionMoved",
-			"Degraded=True DiskReplaced: Member 3 (site b) has another disk than the view names: what it held is gone, and it serves no shard; to " +
+			"Degraded=True DiskReplaced: Member 3 (site b) has another disk than the view names: what it held is " +
+				"gone, and it serves no shard; to " +
 				"have both replaced, delete the member's claim and pod"},
 		{"a backup is silent", func(s *world.Snapshot) { dead(s, 3) }, "MovingPartitions 2 with 1 3 5",
 			"1 [5] w[6] <1; 5 [1] w[2] <1; 5 [1] w[2] <0", "Warning BackupReplaced",
-			"Progressing=True MovingPartitions: View 2: partition 0: its backups [3] become [5]; partition 1: its master 3 is not heard by a quorum of " +
+			"Progressing=True MovingPartitions: View 2: partition 0: its backups [3] become [5]; partition 1: its " +
+				"master 3 is not heard by a quorum of " +
 				"members; member 5 takes its place"},
 		{"a backup is silent, and nobody else has its state", func(s *world.Snapshot) {
 			dead(s, 3)
 			s.Member(1).Report.Partitions[0].CaughtUp = nil
 		}, "MovingPartitions 2 with 1 3 5", "1 [3] w[4] <0; 5 [1] w[2] <1; 5 [1] w[2] <0", "Warning MasterReplaced",
-			"PartitionsServing=False PartitionNotServed: Partition 1: its master, member 3 (site b), does not answer: connection refused; Partition 0: " +
-				"its backups 3 are not heard: what has to be synced waits for them, or for others in their place; partition 0: its backups [3] are not " +
-				"all heard, or are cut off from its master 1, and nobody else has its whole state: wait for them, or for a learner to copy it"},
+			"PartitionsServing=False PartitionNotServed: Partition 1: its master, member 3 (site b), does not " +
+				"answer: connection refused; Partition 0: " +
+				"its backups 3 are not heard: what has to be synced waits for them, or for others in their place; " +
+				"partition 0: its backups [3] are not " +
+				"all heard, or are cut off from its master 1, and nobody else has its whole state: wait for them, or " +
+				"for a learner to copy it"},
 		{"a master recovers", func(s *world.Snapshot) {
 			v := s.Record.View
 			v.Epoch = 2
@@ -208,19 +231,23 @@ func TestPartitionsAreKept(t *testing.T) {
 			"Degraded=True PartitionDegraded: Partition 0: member 1 recovered it, and that is to be recorded"},
 		{"the spec changed", func(s *world.Snapshot) { s.Cluster.Spec.Image = "new" }, "MovingPartitions 2 with 1 3 5",
 			"1 [3] w[] <1; 3 [5] w[6] <0; 5 [3] w[2] <1", "Normal PartitionMoved",
-			"Progressing=True MovingPartitions: View 2: partition 0: its witnesses [4] become []; partition 2: its backups [1] become [3]"},
+			"Progressing=True MovingPartitions: View 2: partition 0: its witnesses [4] become []; partition 2: its " +
+				"backups [1] become [3]"},
 		{"who was told to hand over has, and restarts", func(s *world.Snapshot) {
 			s.Cluster.Spec.Image = "new"
 			handedOver(s)
 			updatedSets(s)
-		}, "evict 1", "", "Normal MemberRestarted", "Progressing=True RestartingMember: Restarts member 1: the spec changed"},
+		}, "evict 1", "", "Normal MemberRestarted",
+			"Progressing=True RestartingMember: Restarts member 1: the spec changed"},
 		{"who begins to hand over goes on, though another is behind", func(s *world.Snapshot) {
 			s.Cluster.Spec.Image = "new"
 			handedOver(s)
 			updatedSets(s)
 			s.Member(5).Report.Role = world.Learner
-		}, "", "", "", "Progressing=True AnotherMemberDoesNotVote: Member 1 (site a) is to be restarted with the changed spec, and waits: " +
-			"member 5 (site c) takes a state transfer: 3 of 3 shards vote"},
+		}, "", "", "",
+			"Progressing=True AnotherMemberDoesNotVote: Member 1 (site a) is to be restarted with the changed spec, " +
+				"and waits: " +
+				"member 5 (site c) takes a state transfer: 3 of 3 shards vote"},
 		{"a node is to be emptied", func(s *world.Snapshot) {
 			s.Zones["node-b"] = world.Zone{Name: "zone-b", Ready: true, Closed: true}
 		}, "MovingPartitions 2 with 1 3 5", "1 [5] w[4] <1; 3 [5] w[] <1; 5 [1] w[2] <0", "Normal PartitionMoved",
@@ -235,8 +262,9 @@ func TestPartitionsAreKept(t *testing.T) {
 				m := view.Member{ID: view.MemberID(7 + 2*i), Site: site, Disk: fmt.Sprintf("disk-%d", 7+2*i)}
 				v.Members = append(v.Members, m)
 				s.Zones["node-"+site] = world.Zone{Name: "zone-" + site, Ready: true}
-				s.Members = append(s.Members, world.Member{ID: m.ID, Site: site, StatefulSet: statefulSetOf(m, build.SpecHash(s.Cluster)),
-					Pod: podOf(m, build.SpecHash(s.Cluster), true, metav1.NewTime(epoch)), Volume: volumeOf(m)})
+				s.Members = append(s.Members,
+					world.Member{ID: m.ID, Site: site, StatefulSet: statefulSetOf(m, build.SpecHash(s.Cluster)),
+						Pod: podOf(m, build.SpecHash(s.Cluster), true, metav1.NewTime(epoch)), Volume: volumeOf(m)})
 			}
 			record(s, v)
 		}, "MovingPartitions 2 with 1 3 5 7 9", "1 [3] w[4] <0; 3 [5] w[6] <0; 5 [1] w[2] <0", "Normal MembersChanged",
@@ -295,7 +323,8 @@ func TestPartsAreHandedOver(t *testing.T) {
 		record(s, step.View)
 	}
 	want := []string{
-		"1 [3] w[] <1; 3 [5] w[6] <0; 5 [3] w[2] <1", "1 [3] w[] <0; 3 [5] w[6] <0; 5 [3] w[2] <0", "3 [5] w[6] <1; 3 [5] w[6] <0; 5 [3] w[2] <0",
+		"1 [3] w[] <1; 3 [5] w[6] <0; 5 [3] w[2] <1", "1 [3] w[] <0; 3 [5] w[6] <0; 5 [3] w[2] <0",
+		"3 [5] w[6] <1; 3 [5] w[6] <0; 5 [3] w[2] <0",
 		"3 [5] w[6] <0; 3 [5] w[6] <0; 5 [3] w[2] <0", "evict 1",
 	}
 	if !slices.Equal(got, want) {
@@ -352,15 +381,22 @@ func TestMembersOfPartitionsChange(t *testing.T) {
 	shards := int32(3)
 	s.Cluster.Spec.Shards = &shards
 	s.Cluster.Spec.Sites = append(s.Cluster.Spec.Sites, v1alpha1.Site{Name: "d"}, v1alpha1.Site{Name: "e"})
-	says(t, Next(*s), "Progressing=True StartingMembers: The members change: member 7 (site d) joins; member 9 (site e) joins; newcomers are "+
-		"started first, and these are missing: member 7 (site d) is not made yet; member 9 (site e) is not made yet")
+	says(t, Next(*s),
+		"Progressing=True StartingMembers: The members change: member 7 (site d) joins; member 9 (site e) joins; "+
+			"newcomers are "+
+			"started first, and these are missing: member 7 (site d) is not made yet; member 9 (site e) is not "+
+			"made yet")
 	newcomer(s, 7, "d")
 	newcomer(s, 9, "e")
 	s.Member(7).Witness = &membership.WitnessReport{Witness: 8, Disk: "witness-8"}
-	says(t, Next(*s), "Progressing=True StartingMembers: The members change: member 7 (site d) joins; member 9 (site e) joins; newcomers are "+
-		"started first, and these are missing: the witness beside member 9 (site e) has not named its disk yet")
+	says(t, Next(*s),
+		"Progressing=True StartingMembers: The members change: member 7 (site d) joins; member 9 (site e) joins; "+
+			"newcomers are "+
+			"started first, and these are missing: the witness beside member 9 (site e) has not named its disk yet")
 	s.Member(9).Witness = &membership.WitnessReport{Witness: 10, Disk: "witness-10"}
-	for _, want := range []string{"BeginningChange 2 with 1 3 5 +7 +9", "MovingPartitions 3 with 1 3 5 +7 +9", "FinishingChange 4 with 1 3 5 7 9"} {
+	for _, want := range []string{
+		"BeginningChange 2 with 1 3 5 +7 +9", "MovingPartitions 3 with 1 3 5 +7 +9", "FinishingChange 4 with 1 3 5 7 9",
+	} {
 		p := Next(*s)
 		if got := line(p.Step); got != want {
 			t.Fatalf("%q, want %q\n%s", got, want, strings.Join(summary(p), "\n"))
@@ -414,7 +450,8 @@ func TestStatusOfPartitionsRests(t *testing.T) {
 	}
 	want := func(got v1alpha1.PartitionStatus, term, n int64, percent int32) {
 		t.Helper()
-		if got.Term != term || got.Master != 1 || !got.Serving || got.Unsynced == nil || *got.Unsynced != n || got.FastPathPercent == nil || *got.FastPathPercent != percent {
+		if got.Term != term || got.Master != 1 || !got.Serving || got.Unsynced == nil || *got.Unsynced != n ||
+			got.FastPathPercent == nil || *got.FastPathPercent != percent {
 			t.Errorf("%+v, unsynced %v, percent %v, want %d, %d", got, got.Unsynced, got.FastPathPercent, n, percent)
 		}
 	}

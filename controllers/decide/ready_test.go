@@ -36,7 +36,9 @@ func unplaced(s *world.Snapshot, id view.MemberID) {
 	s.Cluster.Spec.Sites[id-1].NodePool = &v1alpha1.NodePool{Value: "nowhere"}
 	m.StatefulSet.Spec.Template.Spec.NodeSelector = build.NodeSelector(s.Cluster, m.Site)
 	m.Pod.Spec.NodeName, m.Pod.Status.Phase = "", corev1.PodPending
-	m.Pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available"}}
+	m.Pod.Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available"},
+	}
 }
 
 // unmade takes a member's pod, with what an event of an object says.
@@ -59,22 +61,39 @@ func TestReadyNamesWhatIsNotAsAsked(t *testing.T) {
 		stalled bool
 	}{
 		"at rest": {func(*world.Snapshot) {}, v1alpha1.StateReady, metav1.ConditionTrue, "AsAsked", "", false},
-		"paused": {func(s *world.Snapshot) { s.Cluster.Spec.Paused = true }, v1alpha1.StatePaused, metav1.ConditionFalse, "Paused",
+		"paused": {func(s *world.Snapshot) {
+			s.Cluster.Spec.Paused = true
+		}, v1alpha1.StatePaused, metav1.ConditionFalse, "Paused",
 			"spec.paused", false},
-		"a member is away": {func(s *world.Snapshot) { silent(s, 2) }, v1alpha1.StateDegraded, metav1.ConditionFalse, "MemberDown",
+		"a member is away": {func(s *world.Snapshot) {
+			silent(s, 2)
+		}, v1alpha1.StateDegraded, metav1.ConditionFalse, "MemberDown",
 			"connection refused", false},
-		"a majority is away": {func(s *world.Snapshot) { silent(s, 2); silent(s, 3) }, v1alpha1.StateUnavailable, metav1.ConditionFalse,
+		"a majority is away": {func(s *world.Snapshot) {
+			silent(s, 2)
+			silent(s, 3)
+		}, v1alpha1.StateUnavailable, metav1.ConditionFalse,
 			"QuorumLost", "connection refused", false},
-		"members start": {func(s *world.Snapshot) { empty(s); s.Members[1].Report = nil }, v1alpha1.StateStarting, metav1.ConditionFalse,
+		"members start": {func(s *world.Snapshot) {
+			empty(s)
+			s.Members[1].Report = nil
+		}, v1alpha1.StateStarting, metav1.ConditionFalse,
 			facts.NotFounded, "no view yet", false},
-		"a pool without nodes before the founding": {func(s *world.Snapshot) { empty(s); unplaced(s, 2); s.EmptyPools = []string{"b"} },
+		"a pool without nodes before the founding": {func(s *world.Snapshot) {
+			empty(s)
+			unplaced(s, 2)
+			s.EmptyPools = []string{"b"}
+		},
 			v1alpha1.StateStarting, metav1.ConditionFalse, facts.NodePoolEmpty,
-			"waits for a node with the label topology.kubernetes.io/zone=nowhere, and there is none: correct spec.sites[1].nodePool", false},
+			"waits for a node with the label topology.kubernetes.io/zone=nowhere, and there is none: correct " +
+				"spec.sites[1].nodePool", false},
 		"a pool without nodes later": {func(s *world.Snapshot) { unplaced(s, 2); s.EmptyPools = []string{"b"} },
 			v1alpha1.StateDegraded, metav1.ConditionFalse, facts.NodePoolEmpty, "0/3 nodes are available", false},
 		"a pool whose nodes are full": {func(s *world.Snapshot) { empty(s); unplaced(s, 2) },
 			v1alpha1.StateStarting, metav1.ConditionFalse, facts.PodNotPlaced, "0/3 nodes are available", false},
-		"a member is to be restarted": {func(s *world.Snapshot) { s.Cluster.Spec.Image = "another:1" }, v1alpha1.StateChanging,
+		"a member is to be restarted": {func(s *world.Snapshot) {
+			s.Cluster.Spec.Image = "another:1"
+		}, v1alpha1.StateChanging,
 			metav1.ConditionFalse, "", "", false},
 		"a quota before the founding": {func(s *world.Snapshot) {
 			empty(s)
@@ -83,10 +102,16 @@ func TestReadyNamesWhatIsNotAsAsked(t *testing.T) {
 		"a quota later": {func(s *world.Snapshot) {
 			unmade(s, 2, world.Warning{Kind: "StatefulSet", Reason: "FailedCreate", Message: quota})
 		}, v1alpha1.StateStalled, metav1.ConditionFalse, facts.PodRefused, "exceeded quota", true},
-		"a pod that is just not there": {func(s *world.Snapshot) { unmade(s, 2) }, v1alpha1.StateDegraded, metav1.ConditionFalse,
+		"a pod that is just not there": {func(s *world.Snapshot) {
+			unmade(s, 2)
+		}, v1alpha1.StateDegraded, metav1.ConditionFalse,
 			"MemberDown", "has no pod", false},
-		"an image's name": {func(s *world.Snapshot) { empty(s); waits(s, 2, "InvalidImageName", `couldn't parse image name "A B"`) },
-			v1alpha1.StateStalled, metav1.ConditionFalse, facts.ImageNotPulled, `InvalidImageName: couldn't parse image name "A B"`, true},
+		"an image's name": {func(s *world.Snapshot) {
+			empty(s)
+			waits(s, 2, "InvalidImageName", `couldn't parse image name "A B"`)
+		},
+			v1alpha1.StateStalled, metav1.ConditionFalse, facts.ImageNotPulled,
+			`InvalidImageName: couldn't parse image name "A B"`, true},
 		"an image that is not there": {func(s *world.Snapshot) { waits(s, 2, "ErrImagePull", "not found") },
 			v1alpha1.StateStalled, metav1.ConditionFalse, facts.ImageNotPulled, "ErrImagePull: not found", true},
 		"a crash": {func(s *world.Snapshot) { waits(s, 2, "CrashLoopBackOff", "back-off 10s") }, v1alpha1.StateDegraded,
@@ -97,8 +122,11 @@ func TestReadyNamesWhatIsNotAsAsked(t *testing.T) {
 			m.Report, m.Volume.Status.Phase, m.Pod.Status.Phase = nil, corev1.ClaimPending, corev1.PodPending
 			m.Pod.Status.Conditions = append(m.Pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled,
 				Status: corev1.ConditionFalse, Message: "pod has unbound immediate PersistentVolumeClaims"})
-			m.Warnings = []world.Warning{{Kind: "PersistentVolumeClaim", Reason: "ProvisioningFailed", Message: `storageclass "fsat" not found`}}
-		}, v1alpha1.StateStalled, metav1.ConditionFalse, facts.VolumeNotProvided, `storageclass "fsat" not found`, true},
+			m.Warnings = []world.Warning{
+				{Kind: "PersistentVolumeClaim", Reason: "ProvisioningFailed", Message: `storageclass "fsat" not found`},
+			}
+		}, v1alpha1.StateStalled, metav1.ConditionFalse, facts.VolumeNotProvided,
+			`storageclass "fsat" not found`, true},
 		"a zone that is not there": {func(s *world.Snapshot) {
 			empty(s)
 			m := s.Member(2)
@@ -109,9 +137,14 @@ func TestReadyNamesWhatIsNotAsAsked(t *testing.T) {
 		"what a pod mounts": {func(s *world.Snapshot) {
 			silent(s, 2)
 			m := s.Member(2)
-			m.Pod.Status.Phase, m.Warnings = corev1.PodPending, []world.Warning{{Kind: "Pod", Reason: "FailedMount", Message: "timed out"}}
+			m.Pod.Status.Phase, m.Warnings = corev1.PodPending,
+				[]world.Warning{{Kind: "Pod", Reason: "FailedMount", Message: "timed out"}}
 		}, v1alpha1.StateDegraded, metav1.ConditionFalse, facts.PodNotStarted, "FailedMount: timed out", false},
-		"all disks": {func(s *world.Snapshot) { gone(s, 1); gone(s, 2); gone(s, 3) }, v1alpha1.StateStalled, metav1.ConditionFalse,
+		"all disks": {func(s *world.Snapshot) {
+			gone(s, 1)
+			gone(s, 2)
+			gone(s, 3)
+		}, v1alpha1.StateStalled, metav1.ConditionFalse,
 			"MembersLost", "", true},
 		"a number of members": {func(s *world.Snapshot) {
 			s.Cluster.Spec.Sites = append(s.Cluster.Spec.Sites, v1alpha1.Site{Name: "z"})
@@ -126,16 +159,20 @@ func TestReadyNamesWhatIsNotAsAsked(t *testing.T) {
 			if ready == nil || stalled == nil {
 				t.Fatalf("the conditions are %v", status.Conditions)
 			}
-			if ready.Status != tt.ready || tt.reason != "" && ready.Reason != tt.reason || !strings.Contains(ready.Message, tt.says) {
+			if ready.Status != tt.ready || tt.reason != "" && ready.Reason != tt.reason ||
+				!strings.Contains(ready.Message, tt.says) {
 				t.Errorf("Ready is %s %s: %s", ready.Status, ready.Reason, ready.Message)
 			}
-			if (stalled.Status == metav1.ConditionTrue) != tt.stalled || tt.stalled && !strings.Contains(stalled.Message, tt.says) {
+			if (stalled.Status == metav1.ConditionTrue) != tt.stalled ||
+				tt.stalled && !strings.Contains(stalled.Message, tt.says) {
 				t.Errorf("Stalled is %s %s: %s", stalled.Status, stalled.Reason, stalled.Message)
 			}
-			if tt.stalled && tt.reason != "NumberOfMembers" && tt.reason != "MembersLost" && !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionDegraded) {
+			if tt.stalled && tt.reason != "NumberOfMembers" && tt.reason != "MembersLost" &&
+				!meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionDegraded) {
 				t.Errorf("Degraded is not True beside %s", ready.Message)
 			}
-			if status.State != tt.state || status.ObservedGeneration != s.Cluster.Generation || ready.ObservedGeneration != s.Cluster.Generation {
+			if status.State != tt.state || status.ObservedGeneration != s.Cluster.Generation ||
+				ready.ObservedGeneration != s.Cluster.Generation {
 				t.Errorf("the state is %s of generation %d, want %s", status.State, status.ObservedGeneration, tt.state)
 			}
 		})
@@ -148,15 +185,22 @@ func TestFailuresChangeWhatAStatusComesTo(t *testing.T) {
 		status := Next(*healthy(3)).Status
 		change(&status)
 		ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
-		return fmt.Sprintf("%s, Ready=%s %s, Stalled=%t", status.State, ready.Status, ready.Reason, meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionStalled))
+		return fmt.Sprintf("%s, Ready=%s %s, Stalled=%t", status.State, ready.Status, ready.Reason,
+			meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionStalled))
 	}
 	for want, got := range map[string]string{
-		"Degraded, Ready=False OperatorFailed, Stalled=false": of(func(s *v1alpha1.GeoRegisterClusterStatus) { status.Failed(s, 7, "no answer", false) }),
-		"Stalled, Ready=False Refused, Stalled=true":          of(func(s *v1alpha1.GeoRegisterClusterStatus) { status.Failed(s, 7, "forbidden", true) }),
+		"Degraded, Ready=False OperatorFailed, Stalled=false": of(func(s *v1alpha1.GeoRegisterClusterStatus) {
+			status.Failed(s, 7, "no answer", false)
+		}),
+		"Stalled, Ready=False Refused, Stalled=true": of(func(s *v1alpha1.GeoRegisterClusterStatus) {
+			status.Failed(s, 7, "forbidden", true)
+		}),
 		"Changing, Ready=False EvictionRefused, Stalled=false": of(func(s *v1alpha1.GeoRegisterClusterStatus) {
 			status.Waits(s, 7, "EvictionRefused", "a drain")
 		}),
-		"Unknown, Ready=Unknown OperatorFailed, Stalled=false": of(func(s *v1alpha1.GeoRegisterClusterStatus) { status.Unseen(s, 7, "no answer") }),
+		"Unknown, Ready=Unknown OperatorFailed, Stalled=false": of(func(s *v1alpha1.GeoRegisterClusterStatus) {
+			status.Unseen(s, 7, "no answer")
+		}),
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)

@@ -27,9 +27,12 @@ func consents(trust int32, epoch int64) func(*world.Snapshot) {
 }
 
 func TestQuorumLost(t *testing.T) {
-	const gone2 = "Nothing can be read or written, and no majority can come back: member 2 (site b) lost its volume data-demo--b--2; member 3 " +
-		"(site c) lost its volume data-demo--c--3. Left: member 1 (site a) votes, but reaches no majority. Bring the lost volumes back if they exist. " +
-		"If they do not, set spec.recovery to {trustMember: 1, epoch: 1} to go on with what that member holds and give up what only others acknowledged."
+	const gone2 = "Nothing can be read or written, and no majority can come back: member 2 (site b) lost its volume " +
+		"data-demo--b--2; member 3 " +
+		"(site c) lost its volume data-demo--c--3. Left: member 1 (site a) votes, but reaches no majority. Bring the " +
+		"lost volumes back if they exist. " +
+		"If they do not, set spec.recovery to {trustMember: 1, epoch: 1} to go on with what that member holds and " +
+		"give up what only others acknowledged."
 	of := func(f ...func(*world.Snapshot)) func(*world.Snapshot) {
 		return func(s *world.Snapshot) {
 			for _, f := range f {
@@ -41,7 +44,8 @@ func TestQuorumLost(t *testing.T) {
 		{"at rest", func(*world.Snapshot) {}, "", "QuorumLost=False QuorumThere: A majority has its disks"},
 		{"two volumes of three", stranded, "", "QuorumLost=True MembersLost: " + gone2},
 		{"and that is what is waited for", stranded, "", "Progressing=True QuorumLost: " + gone2},
-		{"one of them may come back", of(stranded, func(s *world.Snapshot) { s.Member(2).Volume = volumeOf(view.Member{ID: 2, Site: "b"}) }), "",
+		{"one of them may come back",
+			of(stranded, func(s *world.Snapshot) { s.Member(2).Volume = volumeOf(view.Member{ID: 2, Site: "b"}) }), "",
 			"QuorumLost=False QuorumThere: A majority has its disks"},
 		{"members in memory that were restarted", func(s *world.Snapshot) {
 			s.Cluster.Spec.Storage.Durability = v1alpha1.Memory
@@ -49,39 +53,65 @@ func TestQuorumLost(t *testing.T) {
 				s.Member(id).Report.Role, s.Member(id).Report.Quorum = world.Learner, false
 			}
 			s.Member(1).Report.Quorum = false
-		}, "", "QuorumLost=True MembersLost: Nothing can be read or written, and no majority can come back: member 2 (site b) lost what it held: its " +
-			"disk is a new one; member 3 (site c) lost what it held: its disk is a new one. Left: member 1 (site a) votes, but reaches no majority. " +
-			"Bring the lost volumes back if they exist. If they do not, set spec.recovery to {trustMember: 1, epoch: 1} to go on with what that " +
-			"member holds and give up what only others acknowledged."},
+		}, "",
+			"QuorumLost=True MembersLost: Nothing can be read or written, and no majority can come back: member 2 " +
+				"(site b) lost what it held: its " +
+				"disk is a new one; member 3 (site c) lost what it held: its disk is a new one. Left: member 1 (site " +
+				"a) votes, but reaches no majority. " +
+				"Bring the lost volumes back if they exist. If they do not, set spec.recovery to {trustMember: 1, " +
+				"epoch: 1} to go on with what that " +
+				"member holds and give up what only others acknowledged."},
 		{"everybody takes on a view at once", func(s *world.Snapshot) {
 			for i := range s.Members {
 				r := s.Members[i].Report
 				r.Role, r.Quorum, r.Voting, r.Incarnation = world.Learner, false, 0, 0
 			}
 		}, "", "QuorumLost=False QuorumThere: A majority has its disks"},
-		{"with consent", of(stranded, consents(1, 1)), "Recovering 2 with 1", "Progressing=True Recovering: Recovered from the lost quorum of view 1: " +
-			"view 2 has member 1 alone. Given up are members 2, 3: what they acknowledged and the trusted member had not heard of is lost, and " +
-			"reads may go back to older values"},
-		{"with consent for another view", of(stranded, consents(1, 4)), "", "QuorumLost=True MembersLost: " + gone2 + " spec.recovery does nothing: it is " +
-			"for view 4, and view 1 is in force; epoch must be that of status.view."},
-		{"with trust in nobody", of(stranded, consents(9, 1)), "", "QuorumLost=True MembersLost: " + gone2 + " spec.recovery does nothing: member 9 is not in view 1."},
-		{"with trust in a lost member", of(stranded, consents(3, 1)), "", "QuorumLost=True MembersLost: " + gone2 + " spec.recovery does nothing: member 3 " +
-			"(site c) does not answer: connection refused."},
-		{"with a quorum", consents(1, 1), "", "QuorumLost=False QuorumThere: spec.recovery does nothing: a quorum votes"},
-		{"with a quorum that the operator does not reach", of(func(s *world.Snapshot) { silent(s, 2); silent(s, 3) }, consents(1, 1)), "",
+		{"with consent", of(stranded, consents(1, 1)), "Recovering 2 with 1",
+			"Progressing=True Recovering: Recovered from the lost quorum of view 1: " +
+				"view 2 has member 1 alone. Given up are members 2, 3: what they acknowledged and the trusted member " +
+				"had not heard of is lost, and " +
+				"reads may go back to older values"},
+		{"with consent for another view", of(stranded, consents(1, 4)), "",
+			"QuorumLost=True MembersLost: " + gone2 + " spec.recovery does nothing: it is " +
+				"for view 4, and view 1 is in force; epoch must be that of status.view."},
+		{"with trust in nobody", of(stranded, consents(9, 1)), "",
+			"QuorumLost=True MembersLost: " + gone2 + " spec.recovery does nothing: member 9 is not in view 1."},
+		{"with trust in a lost member", of(stranded, consents(3, 1)), "",
+			"QuorumLost=True MembersLost: " + gone2 + " spec.recovery does nothing: member 3 " +
+				"(site c) does not answer: connection refused."},
+		{"with a quorum", consents(1, 1), "",
+			"QuorumLost=False QuorumThere: spec.recovery does nothing: a quorum votes"},
+		{"with a quorum that the operator does not reach",
+			of(func(s *world.Snapshot) { silent(s, 2); silent(s, 3) }, consents(1, 1)), "",
 			"QuorumLost=False QuorumThere: spec.recovery does nothing: member 1 says that it reaches a quorum"},
-		{"with members that are cut off", of(func(s *world.Snapshot) { silent(s, 2); silent(s, 3); s.Member(1).Report.Quorum = false }, consents(1, 1)),
-			"", "QuorumLost=False QuorumMayComeBack: spec.recovery does nothing: a majority may come back with its disks; of members that never " +
+		{"with members that are cut off",
+			of(func(s *world.Snapshot) {
+				silent(s, 2)
+				silent(s, 3)
+				s.Member(1).Report.Quorum = false
+			}, consents(1, 1)),
+			"",
+			"QuorumLost=False QuorumMayComeBack: spec.recovery does nothing: a majority may come back with its " +
+				"disks; of members that never " +
 				"will, delete the claims and the pods, by force where their nodes are gone for good"},
-		{"with trust in a member that learns", of(stranded, consents(1, 1), func(s *world.Snapshot) { s.Member(1).Report.Role = world.Learner }), "",
-			"Available=False QuorumLost: Nothing can be read or written: 0 of 3 members vote and reach a majority, which is 2; missing: member 1 (site a) " +
-				"takes a state transfer: 4 of 4 shards vote; member 2 (site b) does not answer: connection refused; member 3 (site c) does not answer: " +
+		{"with trust in a member that learns",
+			of(stranded, consents(1, 1), func(s *world.Snapshot) { s.Member(1).Report.Role = world.Learner }), "",
+			"Available=False QuorumLost: Nothing can be read or written: 0 of 3 members vote and reach a majority, " +
+				"which is 2; missing: member 1 (site a) " +
+				"takes a state transfer: 4 of 4 shards vote; member 2 (site b) does not answer: connection refused; " +
+				"member 3 (site c) does not answer: " +
 				"connection refused"},
-		{"paused", of(stranded, consents(1, 1), func(s *world.Snapshot) { s.Cluster.Spec.Paused = true }), "", "QuorumLost=True MembersLost: " + gone2 +
-			" spec.recovery does nothing: spec.paused is set; remove it."},
-		{"of the members before a change", of(begun, told, func(s *world.Snapshot) { gone(s, 2); s.Member(1).Report.Quorum = false }, consents(1, 2)),
-			"Recovering 3 with 1", "Available=False QuorumLost: Nothing can be read or written: 1 of 4 members vote and reach a quorum, which is a majority " +
-				"of each side of the change; missing: member 1 (site a) votes, but reaches no majority; member 2 (site b) does not answer: connection " +
+		{"paused", of(stranded, consents(1, 1), func(s *world.Snapshot) { s.Cluster.Spec.Paused = true }), "",
+			"QuorumLost=True MembersLost: " + gone2 +
+				" spec.recovery does nothing: spec.paused is set; remove it."},
+		{"of the members before a change",
+			of(begun, told, func(s *world.Snapshot) { gone(s, 2); s.Member(1).Report.Quorum = false }, consents(1, 2)),
+			"Recovering 3 with 1",
+			"Available=False QuorumLost: Nothing can be read or written: 1 of 4 members vote and reach a quorum, " +
+				"which is a majority " +
+				"of each side of the change; missing: member 1 (site a) votes, but reaches no majority; member 2 " +
+				"(site b) does not answer: connection " +
 				"refused; member 3 (site c) does not answer: connection refused"},
 		{"with trust in a newcomer that has not fetched", of(begun, told, func(s *world.Snapshot) {
 			gone(s, 2)
@@ -108,7 +138,8 @@ func TestRecovery(t *testing.T) {
 		return p
 	}
 	p := take()
-	if r := p.Status.Recovered; r == nil || r.Epoch != 1 || r.TrustedMember != 1 || len(r.GivenUp) != 2 || r.Message == "" {
+	if r := p.Status.Recovered; r == nil || r.Epoch != 1 || r.TrustedMember != 1 ||
+		len(r.GivenUp) != 2 || r.Message == "" {
 		t.Errorf("status %+v", p.Status.Recovered)
 	}
 	if len(p.Events) != 1 || p.Events[0].Type != corev1.EventTypeWarning || p.Events[0].Reason != "QuorumRecovered" {
@@ -119,7 +150,8 @@ func TestRecovery(t *testing.T) {
 	s.Member(2).StatefulSet = nil
 	take()
 	s.Member(3).StatefulSet = nil
-	if got := summary(take())[1]; !strings.Contains(got, "Progressing=True StoppingMembers: ") || !strings.Contains(got, "demo--b--2-0; demo--c--3-0") {
+	if got := summary(take())[1]; !strings.Contains(got, "Progressing=True StoppingMembers: ") ||
+		!strings.Contains(got, "demo--b--2-0; demo--c--3-0") {
 		t.Error(got)
 	}
 	s.Member(2).Pod, s.Member(3).Pod = nil, nil
@@ -129,7 +161,8 @@ func TestRecovery(t *testing.T) {
 	newcomer(s, 4, "b")
 	newcomer(s, 5, "c")
 	p = take()
-	want := "Recovering 2 with 1, discard 2, 1 objects, discard 3, 1 objects, , tell 2 to [1], , BeginningChange 3 with 1 +4 +5"
+	want := "Recovering 2 with 1, discard 2, 1 objects, discard 3, 1 objects, , tell 2 to [1], , BeginningChange 3 " +
+		"with 1 +4 +5"
 	if got := strings.Join(steps, ", "); got != want {
 		t.Errorf("steps %s\nwant  %s", got, want)
 	}

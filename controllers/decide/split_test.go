@@ -52,8 +52,12 @@ func TestShardsAreSplit(t *testing.T) {
 		record(s, step.View)
 	}
 	p := Next(*s)
-	want := []string{"Normal View 4: partition 0: half of its keys go to partition 3", "Normal View 7: partition 1: half of its keys go to partition 4"}
-	if !slices.Equal(events, want) || !strings.HasPrefix(strings.Join(steps, "; "), "SplittingShards 4 with 1 3 5; SplittingShards 7") {
+	want := []string{
+		"Normal View 4: partition 0: half of its keys go to partition 3",
+		"Normal View 7: partition 1: half of its keys go to partition 4",
+	}
+	if !slices.Equal(events, want) ||
+		!strings.HasPrefix(strings.Join(steps, "; "), "SplittingShards 4 with 1 3 5; SplittingShards 7") {
 		t.Errorf("events %q of %q, want %q", events, steps, want)
 	}
 	v := s.Record.View
@@ -61,13 +65,18 @@ func TestShardsAreSplit(t *testing.T) {
 	for _, p := range v.Partitions {
 		masters = append(masters, fmt.Sprint(p.Master))
 	}
-	if got := strings.Join(masters, " "); got != "1 3 5 5 1" || v.FoundedPartitions() != 3 || len(p.Status.Partitions) != 5 {
+	if got := strings.Join(masters, " "); got != "1 3 5 5 1" || v.FoundedPartitions() != 3 ||
+		len(p.Status.Partitions) != 5 {
 		t.Errorf("masters %s of %d founded; status %+v", got, v.FoundedPartitions(), p.Status.Partitions)
 	}
 	says(t, p, "Progressing=False Settled: There is nothing to do")
-	says(t, p, "PartitionsServing=True EveryoneServed: Each of 5 shards has a master that serves, with 1 backups and 1 witnesses")
+	says(t, p,
+		"PartitionsServing=True EveryoneServed: Each of 5 shards has a master that serves, with 1 backups and 1 "+
+			"witnesses")
 	asks(s, 4) // as a resource may that took the disks up
-	says(t, Next(*s), "Progressing=True ShardsCannotShrink: There are 5 shards, and spec.shards asks for 4: they are split, and never merged; set it to 5")
+	says(t, Next(*s),
+		"Progressing=True ShardsCannotShrink: There are 5 shards, and spec.shards asks for 4: they are split, and "+
+			"never merged; set it to 5")
 }
 
 // While a shard can't be split, the status says which one and why.
@@ -76,8 +85,10 @@ func TestASplitWaits(t *testing.T) {
 	asks(s, 4)
 	record(s, Next(*s).Step.(rules.ChangeView).View)
 	s.Member(1).Report.Partitions[0].Recovered = false
-	says(t, Next(*s), "Progressing=True SplittingShards: There are 3 of 4 shards; shard 3 is to be split off shard 0, and that waits: "+
-		"partition 0: member 1 recovers it")
+	says(t, Next(*s),
+		"Progressing=True SplittingShards: There are 3 of 4 shards; shard 3 is to be split off shard 0, and that "+
+			"waits: "+
+			"partition 0: member 1 recovers it")
 	s.Member(1).Report.Partitions[0].Recovered = true
 	dead(s, 3)
 	if p := Next(*s); strings.HasPrefix(line(p.Step), "SplittingShards") {
@@ -93,9 +104,12 @@ func TestASplitWaits(t *testing.T) {
 		}
 		record(s, step.View)
 	}
-	says(t, p, "Progressing=True SplittingShards: There are 3 of 4 shards; shard 3 is to be split off shard 0, and that waits: "+
-		"partition 0: its backups [3] are not all heard, or are cut off from its master 1, and nobody else has its whole state: wait for them, or "+
-		"for a learner to copy it")
+	says(t, p,
+		"Progressing=True SplittingShards: There are 3 of 4 shards; shard 3 is to be split off shard 0, and that "+
+			"waits: "+
+			"partition 0: its backups [3] are not all heard, or are cut off from its master 1, and nobody else has "+
+			"its whole state: wait for them, or "+
+			"for a learner to copy it")
 }
 
 // The cluster has at first as many shards as its members' disks were made for, whatever is asked for by the time that
@@ -115,8 +129,11 @@ func TestShardsAreRaisedBeforeTheFounding(t *testing.T) {
 	}
 	s.Member(5).Report.Shards = 4
 	p = Next(*s)
-	says(t, p, "Progressing=True WaitingForMembers: The cluster is founded once every first member tells what its disk holds; missing: "+
-		"member 5 (site c) was started with 4 shards, where the cluster is to have 3 at first; delete its claim and its pod")
+	says(t, p,
+		"Progressing=True WaitingForMembers: The cluster is founded once every first member tells what its disk "+
+			"holds; missing: "+
+			"member 5 (site c) was started with 4 shards, where the cluster is to have 3 at first; delete its claim "+
+			"and its pod")
 	if p.Step != nil {
 		t.Errorf("%+v", p.Step)
 	}

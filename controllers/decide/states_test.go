@@ -139,13 +139,15 @@ func TestConditionsPromiseNoMoreThanFaultTolerance(t *testing.T) {
 	}{
 		{"a minority", 7, func(*world.Snapshot) {}, everyone + "7 members vote; 3 of them may be lost"},
 		{"relaxed", 7, gus(2, 0), everyone + "7 members vote; 2 of them may be lost"},
-		{"relaxed, and one is away", 7, gus(2, 0, away(2)), "QuorumHealthy=False MembersMissing: 6 of 7 members vote, " +
-			"no more than 2 may be missing (spec.faultTolerance), so 1 more may be lost" + missing},
+		{"relaxed, and one is away", 7, gus(2, 0, away(2)),
+			"QuorumHealthy=False MembersMissing: 6 of 7 members vote, " +
+				"no more than 2 may be missing (spec.faultTolerance), so 1 more may be lost" + missing},
 		{"up to five it changes nothing", 5, gus(1, 0), everyone + "5 members vote; 2 of them may be lost"},
 		{"fragments", 5, gus(1, 3), everyone + "5 members vote; 1 of them may be lost"},
-		{"fragments, and two are away", 5, gus(1, 3, away(2), away(3)), "QuorumHealthy=False MembersMissing: 3 of 5 members vote, " +
-			"no more than 1 may be missing (spec.faultTolerance), so 0 more may be lost" + missing +
-			"; member 3 (site c) does not answer: connection refused"},
+		{"fragments, and two are away", 5, gus(1, 3, away(2), away(3)),
+			"QuorumHealthy=False MembersMissing: 3 of 5 members vote, " +
+				"no more than 1 may be missing (spec.faultTolerance), so 0 more may be lost" + missing +
+				"; member 3 (site c) does not answer: connection refused"},
 		{"two of five in a zone", 5, zones, spread + "4 zones leaves a majority of 3"},
 		{"two of five in a zone, with fragments", 5, gus(1, 3, zones), tooMany + "Without zone zone-a, " +
 			"3 of 5 members vote, and no more than 1 may be missing (spec.faultTolerance)"},
@@ -178,7 +180,8 @@ func TestToTrustAMemberNamesTheValuesThatAreLost(t *testing.T) {
 		}
 		consents(1, 1)(s)
 		p := Next(*s)
-		if got := line(p.Step); got != "Recovering 2 with 1" || strings.Contains(p.Step.(rules.ChangeView).Reason, lost) != says {
+		got := line(p.Step)
+		if got != "Recovering 2 with 1" || strings.Contains(p.Step.(rules.ChangeView).Reason, lost) != says {
 			t.Errorf("with %d fragments: %s, %+v", fragments, got, p.Step)
 		}
 		if r := p.Status.Recovered; r == nil || strings.Contains(r.Message, lost) != says {

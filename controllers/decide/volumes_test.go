@@ -93,11 +93,20 @@ func TestUnusedVolumesAreMadeAgain(t *testing.T) {
 		change func(*world.Snapshot)
 		why    string // that it is removed, or empty: it stays
 	}{
-		"as asked for":              {func(*world.Snapshot) {}, ""},
-		"a class that is not there": {func(s *world.Snapshot) { pending(s, 1); s.Cluster.Spec.Storage.Class = "slow" }, "is of class fast, not slow"},
-		"another class":             {func(s *world.Snapshot) { s.Cluster.Spec.Storage.Class = "slow" }, "is of class fast, not slow"},
-		"too large":                 {func(s *world.Snapshot) { s.Cluster.Spec.Storage.Size = &small }, "asks for 10Gi, not 1Gi"},
-		"one that is being deleted": {func(s *world.Snapshot) { s.Members[0].Volume.DeletionTimestamp = &metav1.Time{Time: epoch} }, "is being deleted"},
+		"as asked for": {func(*world.Snapshot) {}, ""},
+		"a class that is not there": {func(s *world.Snapshot) {
+			pending(s, 1)
+			s.Cluster.Spec.Storage.Class = "slow"
+		}, "is of class fast, not slow"},
+		"another class": {func(s *world.Snapshot) {
+			s.Cluster.Spec.Storage.Class = "slow"
+		}, "is of class fast, not slow"},
+		"too large": {func(s *world.Snapshot) {
+			s.Cluster.Spec.Storage.Size = &small
+		}, "asks for 10Gi, not 1Gi"},
+		"one that is being deleted": {func(s *world.Snapshot) {
+			s.Members[0].Volume.DeletionTimestamp = &metav1.Time{Time: epoch}
+		}, "is being deleted"},
 		"a member that is silent": {func(s *world.Snapshot) {
 			s.Cluster.Spec.Storage.Class, s.Members[0].Report = "slow", nil
 		}, ""},
@@ -115,14 +124,18 @@ func TestUnusedVolumesAreMadeAgain(t *testing.T) {
 		tt.change(s)
 		p := Next(*s)
 		discard, removes := p.Step.(rules.Discard)
-		if removes != (tt.why != "") || removes && (discard.Member != 1 || discard.Why != tt.why || len(discard.Objects) == 0) {
+		if removes != (tt.why != "") ||
+			removes && (discard.Member != 1 || discard.Why != tt.why || len(discard.Objects) == 0) {
 			t.Errorf("%s: step %T %+v", name, p.Step, p.Step)
 		}
 		for _, o := range p.Apply {
 			claim, ok := o.(*corev1.PersistentVolumeClaim)
-			if seen := s.Members[0].Volume; ok && claim.Name == build.VolumeName("demo", view.Member{ID: s.Members[0].ID, Site: s.Members[0].Site}) &&
+			seen := s.Members[0].Volume
+			if ok &&
+				claim.Name == build.VolumeName("demo", view.Member{ID: s.Members[0].ID, Site: s.Members[0].Site}) &&
 				claim.Spec.StorageClassName != nil && *claim.Spec.StorageClassName != *seen.Spec.StorageClassName {
-				t.Errorf("%s: a volume of class %s is asked to be of class %s", name, *seen.Spec.StorageClassName, *claim.Spec.StorageClassName)
+				t.Errorf("%s: a volume of class %s is asked to be of class %s", name, *seen.Spec.StorageClassName,
+					*claim.Spec.StorageClassName)
 			}
 		}
 		if tt.why != "" && !strings.Contains(strings.Join(summary(p), "\n"), "RemakingVolume") {

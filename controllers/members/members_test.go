@@ -141,23 +141,28 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 func TestAskTellsWhatMembersSay(t *testing.T) {
 	m := serve(t, &member{id: 3, status: &adminv1.StatusResponse{
-		Cluster: data, Member: 3, Role: adminv1.Role_LEARNER, View: wire.ToProto(second), Digest: second.Digest(), Disk: "d",
-		Incarnation: 2, Version: "v1", Quorum: true, Shards: 8, VotingShards: 5,
-		Peers:  []*adminv1.Peer{{Member: 1, Reachable: true, RttMicroseconds: 1500, MinRttMicroseconds: 1200}},
-		Change: &adminv1.Change{Settled: true, Transfers: true, Fetched: true, Bytes: 10, SameBytes: 20, RemainingBytes: 30},
+		Cluster: data, Member: 3, Role: adminv1.Role_LEARNER, View: wire.ToProto(second),
+		Digest: second.Digest(), Disk: "d", Incarnation: 2, Version: "v1", Quorum: true, Shards: 8, VotingShards: 5,
+		Peers: []*adminv1.Peer{{Member: 1, Reachable: true, RttMicroseconds: 1500, MinRttMicroseconds: 1200}},
+		Change: &adminv1.Change{
+			Settled: true, Transfers: true, Fetched: true, Bytes: 10, SameBytes: 20, RemainingBytes: 30,
+		},
 		Partitions: []*adminv1.Part{
-			{}, {Term: 4, Lost: true, Serving: true, Recovered: true, Restarted: true, CaughtUp: []uint32{5}, Length: 6, Unsynced: 7, Fast: 8, Slow: 9, Waits: "w",
+			{},
+			{Term: 4, Lost: true, Serving: true, Recovered: true, Restarted: true, CaughtUp: []uint32{5}, Length: 6,
+				Unsynced: 7, Fast: 8, Slow: 9, Waits: "w",
 				Copying: true, WholeTerm: 3, NotedTerm: 2},
 		},
 		Witnesses: []*adminv1.Peer{{Member: 2}, {Member: 4, Reachable: true}},
 	}})
 	want := &world.Report{
-		ClusterID: data, Role: world.Learner, View: second, Digest: second.Digest(), Disk: "d", Incarnation: 2, Version: "v1",
-		Quorum: true, Shards: 8, Voting: 5,
+		ClusterID: data, Role: world.Learner, View: second, Digest: second.Digest(), Disk: "d",
+		Incarnation: 2, Version: "v1", Quorum: true, Shards: 8, Voting: 5,
 		Peers:  []world.Peer{{ID: 1, Reachable: true, RTT: 1500 * time.Microsecond, MinRTT: 1200 * time.Microsecond}},
 		Change: world.Change{Settled: true, Fetched: true, Bytes: 10, SameBytes: 20, Remaining: 30},
 		Partitions: []world.Part{{}, {Serving: true, Unsynced: 7, Fast: 8, Slow: 9, Waits: "w", Part: membership.Part{
-			Term: 4, Lost: true, Recovered: true, Restarted: true, CaughtUp: []view.MemberID{5}, Length: 6, Copying: true, WholeTerm: 3, NotedTerm: 2,
+			Term: 4, Lost: true, Recovered: true, Restarted: true, CaughtUp: []view.MemberID{5}, Length: 6,
+			Copying: true, WholeTerm: 3, NotedTerm: 2,
 		}}},
 		Witnesses: []world.Peer{{ID: 2}, {ID: 4, Reachable: true}},
 	}
@@ -174,9 +179,11 @@ func TestAskRefusesNonsense(t *testing.T) {
 		status *adminv1.StatusResponse
 		says   string
 	}{
-		"no role":            {&adminv1.StatusResponse{}, "ROLE_UNSPECIFIED"},
-		"role of a newer":    {&adminv1.StatusResponse{Role: 99}, "upgrade the operator"},
-		"view that can't be": {&adminv1.StatusResponse{Role: adminv1.Role_VOTER, View: twice}, "member 1 is named twice"},
+		"no role":         {&adminv1.StatusResponse{}, "ROLE_UNSPECIFIED"},
+		"role of a newer": {&adminv1.StatusResponse{Role: 99}, "upgrade the operator"},
+		"view that can't be": {
+			&adminv1.StatusResponse{Role: adminv1.Role_VOTER, View: twice}, "member 1 is named twice",
+		},
 	} {
 		m := serve(t, &member{id: 1, status: c.status})
 		answer := newTestClient(t).Ask(t.Context(), resource, []Target{m.target()})[0]
@@ -203,7 +210,10 @@ func TestAskTellsSilencesApart(t *testing.T) {
 		{ID: 7, ClusterID: data, Address: well.address},
 		well.target(),
 	}
-	want := []codes.Code{codes.DeadlineExceeded, codes.DeadlineExceeded, codes.Unavailable, codes.FailedPrecondition, codes.FailedPrecondition, codes.OK}
+	want := []codes.Code{
+		codes.DeadlineExceeded, codes.DeadlineExceeded, codes.Unavailable, codes.FailedPrecondition,
+		codes.FailedPrecondition, codes.OK,
+	}
 	// That it returns at all shows the deadline: two of them never answer, and this context has none.
 	answers := newTestClient(t).Ask(t.Context(), resource, targets)
 	if status.Code(answers[0].Err) == codes.Unavailable {
@@ -236,7 +246,9 @@ func TestConfigure(t *testing.T) {
 	if err == nil {
 		t.Fatal("a view that members refuse is no error")
 	}
-	for _, want := range []string{"member 1: ", codes.Aborted.String(), "it holds epoch 2", "member 3: ", codes.FailedPrecondition.String()} {
+	for _, want := range []string{
+		"member 1: ", codes.Aborted.String(), "it holds epoch 2", "member 3: ", codes.FailedPrecondition.String(),
+	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q lacks %q", err, want)
 		}
@@ -257,7 +269,8 @@ func TestConnectionsAreKeptAndClosed(t *testing.T) {
 			}
 		}
 		if !open(1, 1)() {
-			t.Fatalf("%d and %d connections after a call, want one each", one.connections.Load(), two.connections.Load())
+			t.Fatalf("%d and %d connections after a call, want one each", one.connections.Load(),
+				two.connections.Load())
 		}
 	}
 	// Another cluster with a member at the same address has a connection of its own.

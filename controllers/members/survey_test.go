@@ -18,13 +18,14 @@ func TestNobodyWaitsForTheMuteTwice(t *testing.T) {
 		t.Helper()
 		done := make(chan []Reply[int], 1)
 		go func() {
-			done <- survey(t.Context(), &m, resource, []Target{{Address: "mute"}, {Address: "well"}}, func(ctx context.Context, i int) (int, error) {
-				if i == 1 {
-					return 1, nil
-				}
-				questions <- struct{}{}
-				return mute(ctx)
-			})
+			done <- survey(t.Context(), &m, resource, []Target{{Address: "mute"}, {Address: "well"}},
+				func(ctx context.Context, i int) (int, error) {
+					if i == 1 {
+						return 1, nil
+					}
+					questions <- struct{}{}
+					return mute(ctx)
+				})
 		}()
 		select {
 		case answers := <-done:

@@ -44,7 +44,8 @@ func TestWitnessesAreAskedAndTold(t *testing.T) {
 			t.Errorf("nobody is there: %+v", answers[1])
 		}
 		for i := range answers {
-			if i != 1 && (answers[i].Err != nil || answers[i].Report.Witness != targets[i].ID || answers[i].Report.Disk == "") {
+			if i != 1 &&
+				(answers[i].Err != nil || answers[i].Report.Witness != targets[i].ID || answers[i].Report.Disk == "") {
 				t.Fatalf("witness %d: %+v", targets[i].ID, answers[i])
 			}
 		}

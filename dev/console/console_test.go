@@ -20,7 +20,8 @@ const threeSites = "{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}]}"
 
 func manifest(t *testing.T, spec string) *v1alpha1.GeoRegisterCluster {
 	t.Helper()
-	m, err := v1alpha1.Decode([]byte("apiVersion: georegister.io/v1alpha1\nkind: GeoRegisterCluster\nmetadata: {name: demo}\nspec: " + spec))
+	m, err := v1alpha1.Decode(
+		[]byte("apiVersion: georegister.io/v1alpha1\nkind: GeoRegisterCluster\nmetadata: {name: demo}\nspec: " + spec))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,8 @@ func TestSeveralClusters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := Send(t.Context(), "", "status", io.Discard); err == nil || !strings.Contains(err.Error(), "several clusters run") {
+	if err := Send(t.Context(), "", "status", io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "several clusters run") {
 		t.Errorf("two clusters run: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(registry, "2")); !os.IsNotExist(err) {
@@ -188,7 +190,8 @@ func TestTable(t *testing.T) {
 		{observed(7, 500, 350), 20 * time.Second, "a serving 0 - - - 127.0.0.1:1 127.0.0.1:2 7"},
 		{observed(8, 10, 10), 21 * time.Second, "a serving - - - - 127.0.0.1:1 127.0.0.1:2 8"},
 		{observed(8, 30, 20), 23 * time.Second, "a serving 10 1.0 ms 1.0 ms 50% 127.0.0.1:1 127.0.0.1:2 8"},
-		{dev.Observation{Label: "a", State: dev.Crashed, Reason: "disk full", PID: 8}, 24 * time.Second, "a crashed - - - - 8"},
+		{dev.Observation{Label: "a", State: dev.Crashed, Reason: "disk full", PID: 8}, 24 * time.Second,
+			"a crashed - - - - 8"},
 	} {
 		if got := row(step.o, step.after); got != step.want {
 			t.Errorf("after %s: %q, want %q", step.after, got, step.want)

@@ -37,11 +37,13 @@ func TestPartitionTable(t *testing.T) {
 	rows := func(fast, slow uint64, after time.Duration, most int) []string {
 		observations := []dev.Observation{
 			{ID: 1, Label: "a", PID: 7, Status: &adminv1.StatusResponse{Partitions: []*adminv1.Part{
-				{Term: 1, Role: adminv1.PartRole_MASTER, Serving: true, Unsynced: 4, Fast: fast, Slow: slow}, {Term: 1}, {Term: 2, Role: adminv1.PartRole_BACKUP},
+				{Term: 1, Role: adminv1.PartRole_MASTER, Serving: true, Unsynced: 4, Fast: fast, Slow: slow}, {Term: 1},
+				{Term: 2, Role: adminv1.PartRole_BACKUP},
 			}}},
 			{ID: 3, Label: "b", PID: 8, State: dev.Down},
 			{ID: 5, Label: "c", PID: 9, Status: &adminv1.StatusResponse{Partitions: []*adminv1.Part{
-				{Term: 1, Fast: 10}, {Term: 1, Role: adminv1.PartRole_BACKUP}, {Term: 2, Role: adminv1.PartRole_MASTER, Waits: "witness a does not answer"},
+				{Term: 1, Fast: 10}, {Term: 1, Role: adminv1.PartRole_BACKUP},
+				{Term: 2, Role: adminv1.PartRole_MASTER, Waits: "witness a does not answer"},
 			}}},
 		}
 		var all []string
@@ -87,7 +89,8 @@ func TestTableOfPartitionsThatGrow(t *testing.T) {
 	rows := func(fast uint64) []string {
 		status := &adminv1.StatusResponse{}
 		for range going.View.Partitions {
-			status.Partitions = append(status.Partitions, &adminv1.Part{Term: 1, Fast: fast, Role: adminv1.PartRole_MASTER, Serving: true})
+			status.Partitions = append(status.Partitions,
+				&adminv1.Part{Term: 1, Fast: fast, Role: adminv1.PartRole_MASTER, Serving: true})
 		}
 		now = now.Add(time.Second)
 		return rates.partitions(going, []dev.Observation{{ID: 1, Label: "a", PID: 7, Status: status}}, 0, now)

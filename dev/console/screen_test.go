@@ -25,7 +25,8 @@ func TestScreen(t *testing.T) {
 	if !strings.Contains(first, "\x1b[4;12r") || !strings.Contains(first, "\x1b[2;1H\x1b[2Ka line that is too l\x1b") {
 		t.Errorf("first table: %q", first)
 	}
-	if again := written(func() { s.show(lines) }); strings.Contains(again, clearScreen) || !strings.HasPrefix(again, saveCursor) ||
+	again := written(func() { s.show(lines) })
+	if strings.Contains(again, clearScreen) || !strings.HasPrefix(again, saveCursor) ||
 		!strings.HasSuffix(again, restoreCursor) {
 		t.Errorf("second table disturbs what scrolls: %q", again)
 	}
@@ -33,7 +34,8 @@ func TestScreen(t *testing.T) {
 		!strings.HasPrefix(grown, saveCursor+"\x1b[5;12r") || !strings.HasSuffix(grown, restoreCursor) {
 		t.Errorf("a longer table clears what scrolls: %q", grown)
 	}
-	if shrunk := written(func() { s.show(lines) }); !strings.HasPrefix(shrunk, saveCursor+"\x1b[4;12r\x1b[4;1H"+clearLine) {
+	shrunk := written(func() { s.show(lines) })
+	if !strings.HasPrefix(shrunk, saveCursor+"\x1b[4;12r\x1b[4;1H"+clearLine) {
 		t.Errorf("a shorter table leaves its last line: %q", shrunk)
 	}
 	height = 30
@@ -41,7 +43,8 @@ func TestScreen(t *testing.T) {
 		t.Errorf("after a resize: %q", resized)
 	}
 	height = 6
-	if small := written(func() { s.show(lines) }); !strings.Contains(small, wholeRegion) || strings.Contains(small, "SITE") {
+	small := written(func() { s.show(lines) })
+	if !strings.Contains(small, wholeRegion) || strings.Contains(small, "SITE") {
 		t.Errorf("too small: %q", small)
 	}
 	if end := written(s.close); end != "" {
@@ -65,7 +68,9 @@ func TestNothingIsClearedThatMustBeRead(t *testing.T) {
 	s := &screen{out: &out, size: func() (int, int) { return 80, 24 }}
 	cluster, options := start(t, "{protocol: Gryff, sites: [{name: a, members: 2}, {name: b}], "+
 		"wan: {links: [{between: [a, b], rtt: 3ms, loss: 1%}]}}")
-	r := running{Session: Session{In: in, Options: options}, cluster: cluster, console: New(cluster), screen: s, quit: cancel}
+	r := running{
+		Session: Session{In: in, Options: options}, cluster: cluster, console: New(cluster), screen: s, quit: cancel,
+	}
 	r.introduce(ctx)
 	r.interact(ctx)
 	_, after, found := strings.Cut(out.String(), clearScreen)
@@ -85,7 +90,8 @@ func TestAddressesFitATerminal(t *testing.T) {
 		{Label: "ir-1", Redis: "127.0.0.1:16001", GRPC: "127.0.0.1:20002", HTTP: "127.0.0.1:20003"},
 	})
 	lines := strings.Split(text, "\n")
-	if lines[0] != "  ca    redis-cli -p 16000  gRPC 127.0.0.1:20000  http://127.0.0.1:20001/metrics" || len(lines[1]) > 80 {
+	if lines[0] != "  ca    redis-cli -p 16000  gRPC 127.0.0.1:20000  http://127.0.0.1:20001/metrics" ||
+		len(lines[1]) > 80 {
 		t.Errorf("got\n%s", text)
 	}
 }
@@ -98,8 +104,10 @@ func TestPlan(t *testing.T) {
 		want        []fault
 	}{
 		{[]string{"a", "b", "c"}, 1, false, []fault{{0.25, "kill c"}, {0.6, "restart c"}, {0.75, "replace a"}}},
-		{[]string{"a", "b", "c", "d", "e"}, 2, false, []fault{{0.25, "kill e"}, {0.4, "wipe b"}, {0.6, "restart e"}, {0.75, "replace a"}}},
-		{[]string{"a", "b", "c", "d", "e"}, 2, true, []fault{{0.25, "kill e"}, {0.4, "wipe b"}, {0.6, "restart e"}, {0.75, "replace b"}}},
+		{[]string{"a", "b", "c", "d", "e"}, 2, false,
+			[]fault{{0.25, "kill e"}, {0.4, "wipe b"}, {0.6, "restart e"}, {0.75, "replace a"}}},
+		{[]string{"a", "b", "c", "d", "e"}, 2, true,
+			[]fault{{0.25, "kill e"}, {0.4, "wipe b"}, {0.6, "restart e"}, {0.75, "replace b"}}},
 	} {
 		if got := plan(tt.sites, tt.faults, tt.partitioned); !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%v: %v, want %v", tt.sites, got, tt.want)

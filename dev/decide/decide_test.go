@@ -42,7 +42,8 @@ func members(v view.View) (ids []view.MemberID) {
 
 func manifest(t *testing.T, spec string) *v1alpha1.GeoRegisterCluster {
 	t.Helper()
-	m, err := v1alpha1.Decode([]byte("apiVersion: georegister.io/v1alpha1\nkind: GeoRegisterCluster\nmetadata: {name: demo}\nspec: " + spec))
+	m, err := v1alpha1.Decode(
+		[]byte("apiVersion: georegister.io/v1alpha1\nkind: GeoRegisterCluster\nmetadata: {name: demo}\nspec: " + spec))
 	if err != nil {
 		t.Fatal(err)
 	}

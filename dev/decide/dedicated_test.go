@@ -11,12 +11,15 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-const dedicatedThree = "{protocol: CURP, sites: [{name: a}, {name: b}, {name: c}], curp: {witness: {placement: Dedicated}}}"
+const dedicatedThree = "{protocol: CURP, sites: [{name: a}, {name: b}, {name: c}], curp: {witness: {placement: " +
+	"Dedicated}}}"
 
 // newDedicatedScene is a cluster whose witnesses have processes of their own, and that is founded.
 func newDedicatedScene(t *testing.T) *curpScene {
 	t.Helper()
-	s := &curpScene{scene: &scene{t: t, record: record.New(manifest(t, dedicatedThree)), reports: map[view.MemberID]Report{}}}
+	s := &curpScene{
+		scene: &scene{t: t, record: record.New(manifest(t, dedicatedThree)), reports: map[view.MemberID]Report{}},
+	}
 	for _, m := range s.record.Members {
 		s.wait(m.ID)
 	}
@@ -32,7 +35,9 @@ func newDedicatedScene(t *testing.T) *curpScene {
 
 // names has a dedicated witness say on which disk it is: its first one, or another one.
 func (s *curpScene) names(id view.MemberID, which string) {
-	s.reports[id] = Report{Running: true, Witness: &membership.WitnessReport{Witness: id, Disk: fmt.Sprint("disk-", id, which)}}
+	s.reports[id] = Report{
+		Running: true, Witness: &membership.WitnessReport{Witness: id, Disk: fmt.Sprint("disk-", id, which)},
+	}
 }
 
 // goOn has all members say that all is well, and takes steps until there is nothing to do.
@@ -49,7 +54,9 @@ func (s *curpScene) goOn() {
 		s.hold(true, all...)
 		for _, id := range all {
 			r := s.reports[id]
-			r.Member = &membership.MemberReport{Member: id, Disk: r.Disk, Digest: s.record.View.Digest(), Epoch: s.record.View.Epoch, Hears: heard}
+			r.Member = &membership.MemberReport{
+				Member: id, Disk: r.Disk, Digest: s.record.View.Digest(), Epoch: s.record.View.Epoch, Hears: heard,
+			}
 			for _, p := range s.record.View.Partitions {
 				part := membership.Part{Term: p.Term, WholeTerm: p.Term, NotedTerm: p.Term}
 				if p.Master == id {
@@ -80,7 +87,8 @@ func TestDedicatedWitnessesOfARecord(t *testing.T) {
 		t.Errorf("witnesses %s of %+v", got, r)
 	}
 	for i, p := range r.View.Partitions {
-		if got, want := s.partition(i), []string{"1 a [b] [c/witness]", "1 b [c] [a/witness]", "1 c [a] [b/witness]"}[i]; got != want {
+		if got, want := s.partition(i), []string{"1 a [b] [c/witness]", "1 b [c] [a/witness]",
+			"1 c [a] [b/witness]"}[i]; got != want {
 			t.Errorf("partition %d: %s, want %s: %+v", i, got, want, p)
 		}
 	}
@@ -139,7 +147,8 @@ func TestADedicatedWitnessThatIsOvertaken(t *testing.T) {
 		r.Answer.Digest = s.record.View.Digest()
 		s.reports[id] = r
 	}
-	if missing, over := s.now().Staff(); !slices.Equal(missing, []string{"b"}) || !slices.Equal(over, []view.MemberID{8}) {
+	missing, over := s.now().Staff()
+	if !slices.Equal(missing, []string{"b"}) || !slices.Equal(over, []view.MemberID{8}) {
 		t.Errorf("%v are missing and %v over", missing, over)
 	}
 }

@@ -32,17 +32,22 @@ func TestMove(t *testing.T) {
 		}
 		said = append(said, first(s.now().Moving(1, true)))
 	}
-	if p := s.record.View.Partitions[1]; p.Master != 5 || len(p.Backups) != 1 || len(p.Formers) > 0 || s.record.View.Partitions[0].Term != 1 {
+	p := s.record.View.Partitions[1]
+	if p.Master != 5 || len(p.Backups) != 1 || len(p.Formers) > 0 || s.record.View.Partitions[0].Term != 1 {
 		t.Errorf("%+v", s.record.View.Partitions)
 	}
-	want := []string{"a backup at c has its state; b serves it still", "a backup at c has its state; b serves it still", "c serves it", "c serves it"}
+	want := []string{
+		"a backup at c has its state; b serves it still", "a backup at c has its state; b serves it still",
+		"c serves it", "c serves it",
+	}
 	for i := range want {
 		want[i] = "partition 1: " + want[i]
 	}
 	if !slices.Equal(said, want) {
 		t.Errorf("%q, want %q", said, want)
 	}
-	if text, err = s.record.Move("1", "default"); err != nil || text != "partition 1 moves to b" || fmt.Sprint(s.record.Moved) != "[ ]" {
+	if text, err = s.record.Move("1", "default"); err != nil || text != "partition 1 moves to b" ||
+		fmt.Sprint(s.record.Moved) != "[ ]" {
 		t.Errorf("%q, %q: %v", text, s.record.Moved, err)
 	}
 }

@@ -50,7 +50,9 @@ func (s *curpScene) say(recovered bool) {
 	s.hold(true, all...)
 	for _, id := range all {
 		r := s.reports[id]
-		r.Member = &membership.MemberReport{Member: id, Disk: r.Disk, Digest: s.record.View.Digest(), Epoch: s.record.View.Epoch, Hears: alive}
+		r.Member = &membership.MemberReport{
+			Member: id, Disk: r.Disk, Digest: s.record.View.Digest(), Epoch: s.record.View.Epoch, Hears: alive,
+		}
 		for _, p := range s.record.View.Partitions {
 			part := membership.Part{Term: p.Term, WholeTerm: p.Term, NotedTerm: p.Term}
 			if !recovered && len(p.Formers) > 0 { // it is not that far yet
@@ -99,7 +101,8 @@ func TestFoundingWithPartitions(t *testing.T) {
 	s.name(s.record.Members[1])
 	s.views(1, false, 1, 3, 5)
 	v := s.record.View
-	if len(v.Witnesses) != 3 || v.Witnesses[1] != (view.Witness{ID: 4, Site: "b", Address: "127.0.0.1:0", Disk: "disk-4", Beside: 3}) {
+	if len(v.Witnesses) != 3 ||
+		v.Witnesses[1] != (view.Witness{ID: 4, Site: "b", Address: "127.0.0.1:0", Disk: "disk-4", Beside: 3}) {
 		t.Errorf("the witnesses are %+v", v.Witnesses)
 	}
 	for i, want := range []string{"1 a [b] [b/witness]", "1 b [c] [c/witness]", "1 c [a] [a/witness]"} {
@@ -128,7 +131,8 @@ func TestAMasterThatIsNotHeardIsReplaced(t *testing.T) {
 	s.dead = []view.MemberID{1}
 	s.say(true)
 	next := s.step()
-	if next.View.Epoch != 2 || len(next.Because) != 2 || next.Because[0] != "partition 0: its master a is not heard by a quorum of members; member b takes its place" {
+	if next.View.Epoch != 2 || len(next.Because) != 2 ||
+		next.Because[0] != "partition 0: its master a is not heard by a quorum of members; member b takes its place" {
 		t.Fatalf("%+v", next)
 	}
 	if got := s.partition(0); got != "2 b [c] [c/witness] after 1" {
@@ -137,7 +141,8 @@ func TestAMasterThatIsNotHeardIsReplaced(t *testing.T) {
 	s.say(false)
 	s.waits("partition 0: member b recovers it")
 	s.say(true)
-	if next = s.step(); next.View.Epoch != 3 || !strings.Contains(strings.Join(next.Because, "\n"), "its master b has recovered term 2") {
+	if next = s.step(); next.View.Epoch != 3 ||
+		!strings.Contains(strings.Join(next.Because, "\n"), "its master b has recovered term 2") {
 		t.Errorf("%+v", next)
 	}
 }
@@ -152,7 +157,8 @@ func TestAMasterHasItsBackupsOrWaits(t *testing.T) {
 	for i := range s.record.View.Partitions {
 		s.reports[9].Member.Partitions[i].Lost = true
 	}
-	s.waits("partition 0: its master a is not heard by a quorum of members; member b takes its place once it can have 2 backups: " +
+	s.waits("partition 0: its master a is not heard by a quorum of members; member b takes its place once it can " +
+		"have 2 backups: " +
 		"of the members that it hears, c can be")
 	s.say(true)
 	if next := s.step(); next.View.Epoch != 2 || s.partition(0) != "2 b [c, e] [c/witness, e/witness] after 1" {
@@ -186,7 +192,8 @@ func TestALostDiskIsReplaced(t *testing.T) {
 		s.reports[3].Member.Disk = "another"
 	}
 	v := s.record.View
-	if fmt.Sprint(members(v)) != "[1 5 7]" || v.Joint() || len(v.Witnesses) != 3 || !strings.Contains(strings.Join(told, "\n"), "witness b-2/witness comes") {
+	if fmt.Sprint(members(v)) != "[1 5 7]" || v.Joint() || len(v.Witnesses) != 3 ||
+		!strings.Contains(strings.Join(told, "\n"), "witness b-2/witness comes") {
 		t.Fatalf("the view is %+v after %q", v, told)
 	}
 	if got := s.partition(1); !strings.Contains(got, " b-2 [a] [a/witness]") { // its home

@@ -19,22 +19,28 @@ func TestRescue(t *testing.T) {
 	s.dead = []view.MemberID{1, 3}
 	s.say(true)
 	_, err := s.now().Rescue([]int{1})
-	if err == nil || err.Error() != "nobody who answers is certain to hold all of partitions 0; `restart` who held them, or have partitions 0 go on from the copy of who "+
-		"followed furthest, without the latest writes that it had not heard of: `recover all 0`" {
+	if err == nil ||
+		err.Error() != "nobody who answers is certain to hold all of partitions 0; `restart` who held them, or have "+
+			"partitions 0 go on from the copy of who "+
+			"followed furthest, without the latest writes that it had not heard of: `recover all 0`" {
 		t.Errorf("%v", err)
 	}
-	const behind = "; partitions 0 go on from a copy that nobody waited for, and the latest writes that were acknowledged may be lost"
+	const behind = "; partitions 0 go on from a copy that nobody waited for, and the latest writes that were " +
+		"acknowledged may be lost"
 	d, err := s.now().Rescue([]int{0})
 	if err != nil || d.View.Epoch != 2 || d.View.Size() != 1 || d.View.Partitions[0].Empty || d.Costs() != behind {
 		t.Errorf("%+v: %v", d, err)
 	}
 	s.reports[5].Member.Partitions[0].Copying = true
 	_, err = s.now().Rescue(nil)
-	if err == nil || err.Error() != "nobody who answers is certain to hold all of partitions 0; `restart` who held them, or have partitions 0, of which nobody who answers has a "+
-		"whole copy, begin again empty: `recover all 0`" {
+	if err == nil ||
+		err.Error() != "nobody who answers is certain to hold all of partitions 0; `restart` who held them, or have "+
+			"partitions 0, of which nobody who answers has a "+
+			"whole copy, begin again empty: `recover all 0`" {
 		t.Errorf("%v", err)
 	}
-	if d, err = s.now().Rescue([]int{0}); err != nil || !d.View.Partitions[0].Empty || d.Costs() != "; partitions 0 begin again empty" {
+	if d, err = s.now().Rescue([]int{0}); err != nil || !d.View.Partitions[0].Empty ||
+		d.Costs() != "; partitions 0 begin again empty" {
 		t.Errorf("%+v: %v", d, err)
 	}
 	s.reports[5].Member.Partitions[0].Copying = false
@@ -46,7 +52,8 @@ func TestRescue(t *testing.T) {
 		t.Errorf("%s: %v", d.Costs(), err)
 	}
 	five.Member.Digest = "another"
-	if _, err = s.now().Rescue(nil); err == nil || !strings.Contains(err.Error(), "c does not hold the view of epoch 1 yet") {
+	if _, err = s.now().Rescue(nil); err == nil ||
+		!strings.Contains(err.Error(), "c does not hold the view of epoch 1 yet") {
 		t.Errorf("%v", err)
 	}
 }

@@ -66,20 +66,24 @@ func TestSplit(t *testing.T) {
 	if err != nil || text != "partition 4 moves to c" {
 		t.Errorf("%q: %v", text, err)
 	}
-	if text, _ := s.now().Splitting(4, func(int) bool { return true }); text != "partition 4: b serves it until a member at c does" {
+	if text, _ := s.now().Splitting(4, func(int) bool { return true }); text != "partition 4: b serves it until a "+
+		"member at c does" {
 		t.Errorf("%q", text)
 	}
 	for _, number := range []string{"5", "-1"} {
-		if _, err := s.record.Move(number, "c"); err == nil || !strings.Contains(err.Error(), "they are numbered from 0 to 4") {
+		if _, err := s.record.Move(number, "c"); err == nil ||
+			!strings.Contains(err.Error(), "they are numbered from 0 to 4") {
 			t.Errorf("move %s: %v", number, err)
 		}
-		if _, err := s.record.Numbers(number); err == nil || !strings.Contains(err.Error(), "they are numbered from 0 to 4") {
+		if _, err := s.record.Numbers(number); err == nil ||
+			!strings.Contains(err.Error(), "they are numbered from 0 to 4") {
 			t.Errorf("recover all %s: %v", number, err)
 		}
 	}
 	s.dead = []view.MemberID{1, 3}
 	s.say(true)
-	if d, err := s.now().Rescue([]int{0, 3}); err != nil || !slices.Equal(d.Behind, []int{0, 3}) || d.View.Founded != 3 {
+	if d, err := s.now().Rescue([]int{0, 3}); err != nil || !slices.Equal(d.Behind, []int{0, 3}) ||
+		d.View.Founded != 3 {
 		t.Errorf("%+v: %v", d, err)
 	}
 }
@@ -95,9 +99,13 @@ func TestWhatASplitWaitsFor(t *testing.T) {
 	whole := r.View
 	for want, change := range map[string]func(v *view.View){
 		"the change of members to be over": func(v *view.View) { v.Members[2].Leaving = true },
-		"a to recover it":                  func(v *view.View) { v.Partitions[0].Formers = []view.Former{{Term: 1, Master: 1}} },
-		"a member to be its backup, of which it has 0 and should have 1": func(v *view.View) { v.Partitions[0].Backups = nil },
-		"a member at a to be its master in place of b":                   func(v *view.View) { v.Partitions[0].Master = 3 },
+		"a to recover it": func(v *view.View) {
+			v.Partitions[0].Formers = []view.Former{{Term: 1, Master: 1}}
+		},
+		"a member to be its backup, of which it has 0 and should have 1": func(v *view.View) {
+			v.Partitions[0].Backups = nil
+		},
+		"a member at a to be its master in place of b": func(v *view.View) { v.Partitions[0].Master = 3 },
 	} {
 		r.View = whole
 		r.View.Members, r.View.Partitions = slices.Clone(whole.Members), slices.Clone(whole.Partitions)
@@ -118,10 +126,14 @@ func TestWhatASplitWaitsFor(t *testing.T) {
 	s.dead = []view.MemberID{3}
 	s.say(true)
 	s.reports[1].Member.Partitions[0].CaughtUp = nil
-	if next := s.step(); len(next.View.Partitions) > 3 || next.View.Epoch > 0 && next.View.Partitions[0].Term > 1 || !strings.Contains(next.Waits, "partition 0: its backups b are not all heard, or are cut off from its master a, and nobody else has its whole state") {
+	if next := s.step(); len(next.View.Partitions) > 3 || next.View.Epoch > 0 && next.View.Partitions[0].Term > 1 ||
+		!strings.Contains(next.Waits,
+			"partition 0: its backups b are not all heard, or are cut off from its master a, and nobody else has its "+
+				"whole state") {
 		t.Errorf("its backup is lost, and nobody else has its state: %+v", next)
 	}
-	if text, _ := s.now().Splitting(3, func(int) bool { return false }); text != "partition 0: a to serve it; then half of its keys go to partition 3" {
+	if text, _ := s.now().Splitting(3, func(int) bool { return false }); text != "partition 0: a to serve it; then "+
+		"half of its keys go to partition 3" {
 		t.Errorf("the table says %q", text)
 	}
 }

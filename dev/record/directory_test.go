@@ -15,7 +15,8 @@ import (
 
 func manifest(t *testing.T, spec string) *v1alpha1.GeoRegisterCluster {
 	t.Helper()
-	m, err := v1alpha1.Decode([]byte("apiVersion: georegister.io/v1alpha1\nkind: GeoRegisterCluster\nmetadata: {name: demo}\nspec: " + spec))
+	m, err := v1alpha1.Decode(
+		[]byte("apiVersion: georegister.io/v1alpha1\nkind: GeoRegisterCluster\nmetadata: {name: demo}\nspec: " + spec))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,8 @@ func TestDirectoryOfAnEarlierVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := d.Record; r.Issued != 3 || r.Newcomer("d") != 4 || d.Member(r.Members[1]) != filepath.Join(path, "members", "b") {
+	r := d.Record
+	if r.Issued != 3 || r.Newcomer("d") != 4 || d.Member(r.Members[1]) != filepath.Join(path, "members", "b") {
 		t.Errorf("read as %+v", r)
 	}
 }
@@ -73,10 +75,13 @@ func TestDirectoryRefusesAnotherTopology(t *testing.T) {
 		t.Fatal(err)
 	}
 	for spec, want := range map[string]string{
-		"{protocol: ABD, sites: [{name: a}, {name: b}, {name: c}]}":                                  "made with protocol Gryff, the manifest has ABD",
-		"{protocol: Gryff, shards: 9, sites: [{name: a}, {name: b}, {name: c}]}":                     "made with shards 4, the manifest has 9",
-		"{protocol: Gryff, sites: [{name: a, members: 3}]}":                                          "made with sites [a b c], the manifest has [a-1 a-2 a-3]",
-		"{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]}":          "the manifest has [a b c d e]",
+		"{protocol: ABD, sites: [{name: a}, {name: b}, {name: c}]}": "made with protocol Gryff, the " +
+			"manifest has ABD",
+		"{protocol: Gryff, shards: 9, sites: [{name: a}, {name: b}, {name: c}]}": "made with shards 4, the " +
+			"manifest has 9",
+		"{protocol: Gryff, sites: [{name: a, members: 3}]}": "made with sites [a b c], the manifest has [a-1 a-2 a-3]",
+		"{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]}": "the manifest " +
+			"has [a b c d e]",
 		"{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}], storage: {durability: Memory}}": "",
 	} {
 		_, err := Open(path, manifest(t, spec))
@@ -140,7 +145,8 @@ func TestPorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Assign(members, nil, nil, base, false); err == nil || !strings.Contains(err.Error(), "choose another --redis-base-port") {
+	if err := Assign(members, nil, nil, base, false); err == nil ||
+		!strings.Contains(err.Error(), "choose another --redis-base-port") {
 		t.Errorf("a base port that is taken: %v", err)
 	}
 	kept := members[2].Ports
@@ -188,7 +194,8 @@ func TestMembersAndWitnessesOfARecord(t *testing.T) {
 	r.Newcomer("d")
 	d := &Directory{Path: "data", Record: r}
 	for _, m := range r.Members {
-		got = append(got, fmt.Sprint(r.Label(m.ID), " ", m.ID, " ", r.Label(m.Witness), " ", m.Witness, " in ", d.Beside(m)))
+		got = append(got,
+			fmt.Sprint(r.Label(m.ID), " ", m.ID, " ", r.Label(m.Witness), " ", m.Witness, " in ", d.Beside(m)))
 	}
 	want := []string{
 		"a 1 a/witness 2 in data/members/a/witness", "b 3 b/witness 4 in data/members/b/witness",
@@ -219,15 +226,19 @@ func TestAWitnessHasItsOwnPort(t *testing.T) {
 	defer taken.Close()
 	picker := portPicker{viewed: true}
 	defer picker.release()
-	if err := picker.assign(r.Members, nil, 0); err == nil || !strings.Contains(err.Error(), "where the others look for b") {
+	if err := picker.assign(r.Members, nil, 0); err == nil ||
+		!strings.Contains(err.Error(), "where the others look for b") {
 
 		t.Errorf("%v", err)
 	}
 }
 
 func TestWhereWitnessesAreNeverChanges(t *testing.T) {
-	r := New(manifest(t, "{protocol: CURP, sites: [{name: a}, {name: b}, {name: c}], curp: {witness: {placement: Dedicated}}}"))
-	if err := r.fits(New(manifest(t, curpThree))); err == nil || !strings.Contains(err.Error(), "dedicated witnesses true, the manifest has false") {
+	r := New(
+		manifest(t,
+			"{protocol: CURP, sites: [{name: a}, {name: b}, {name: c}], curp: {witness: {placement: Dedicated}}}"))
+	err := r.fits(New(manifest(t, curpThree)))
+	if err == nil || !strings.Contains(err.Error(), "dedicated witnesses true, the manifest has false") {
 		t.Errorf("%v", err)
 	}
 }
@@ -247,7 +258,9 @@ func TestHomes(t *testing.T) {
 
 func TestNumbersOfPartitions(t *testing.T) {
 	r := New(manifest(t, curpThree))
-	for list, want := range map[string]string{"3": `no partition "3"; they are numbered from 0 to 2`, "0,x": `no partition "x"`} {
+	for list, want := range map[string]string{
+		"3": `no partition "3"; they are numbered from 0 to 2`, "0,x": `no partition "x"`,
+	} {
 		if _, err := r.Numbers(list); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", list, err)
 		}
@@ -259,7 +272,8 @@ func TestNumbersOfPartitions(t *testing.T) {
 
 func TestPortsThatDoNotExist(t *testing.T) {
 	for _, base := range []int{-5, 65534, 70000} {
-		if err := Assign(make([]Member, 3), nil, nil, base, false); err == nil || !strings.Contains(err.Error(), "give one from 1 to 65533") {
+		err := Assign(make([]Member, 3), nil, nil, base, false)
+		if err == nil || !strings.Contains(err.Error(), "give one from 1 to 65533") {
 			t.Errorf("--redis-base-port %d: %v", base, err)
 		}
 	}

@@ -15,7 +15,8 @@ import (
 func TestShardsAreNeverFewer(t *testing.T) {
 	path := t.TempDir()
 	with := func(shards int) (*Directory, error) {
-		d, err := Open(path, manifest(t, fmt.Sprintf("{protocol: CURP, shards: %d, sites: [{name: a}, {name: b}, {name: c}]}", shards)))
+		d, err := Open(path,
+			manifest(t, fmt.Sprintf("{protocol: CURP, shards: %d, sites: [{name: a}, {name: b}, {name: c}]}", shards)))
 		if err == nil {
 			err = d.save() // as the start does
 		}
@@ -26,7 +27,8 @@ func TestShardsAreNeverFewer(t *testing.T) {
 		fails          string
 	}{
 		{4, 4, ""}, {3, 0, "made with shards 4, the manifest has 3"}, {6, 6, ""}, {4, 6, ""}, {6, 6, ""},
-		{5, 0, "has shards 6 by now, the manifest has 5: shards are split, and never made fewer; ask for 6, or for the 4"},
+		{5, 0,
+			"has shards 6 by now, the manifest has 5: shards are split, and never made fewer; ask for 6, or for the 4"},
 	} {
 		d, err := with(tt.shards)
 		if tt.fails == "" && (err != nil || d.Record.Shards != 4 || d.Record.WantedShards() != tt.wanted) {
@@ -36,7 +38,8 @@ func TestShardsAreNeverFewer(t *testing.T) {
 			t.Errorf("shards %d: %v, want %q", tt.shards, err, tt.fails)
 		}
 	}
-	if data, err := os.ReadFile(filepath.Join(path, recordFile)); err != nil || !strings.Contains(string(data), `"wanted": 6`) {
+	if data, err := os.ReadFile(filepath.Join(path, recordFile)); err != nil ||
+		!strings.Contains(string(data), `"wanted": 6`) {
 		t.Errorf("%s: %v", data, err)
 	}
 }

@@ -19,7 +19,8 @@ func TestFind(t *testing.T) {
 		}
 	}
 	_, err := Find("Paxos")
-	if err == nil || !strings.Contains(err.Error(), `"Paxos"`) || !strings.Contains(err.Error(), strings.Join(Names(), ", ")) {
+	if err == nil || !strings.Contains(err.Error(), `"Paxos"`) ||
+		!strings.Contains(err.Error(), strings.Join(Names(), ", ")) {
 		t.Errorf("Find(Paxos) must name what was asked for and what there is, got: %v", err)
 	}
 }
@@ -32,7 +33,8 @@ func TestTableIsCompleteAndSorted(t *testing.T) {
 		var kinds []register.Kind
 		for _, op := range p.Operations {
 			kinds = append(kinds, op.Kind)
-			if served := op.Worst.RoundTrips > 0 && op.Worst.RoundTrips >= op.Best.RoundTrips; served == (op.Refusal != "") {
+			served := op.Worst.RoundTrips > 0 && op.Worst.RoundTrips >= op.Best.RoundTrips
+			if served == (op.Refusal != "") {
 				t.Errorf("%s %s must either have a cost or a refusal: %+v", p.Name, op.Kind, op)
 			}
 		}
@@ -54,7 +56,8 @@ func TestCheckMembers(t *testing.T) {
 			if want := n == 3 || n == 4 && gus || n == 5 || n == 7 || n == 9 && gus; (err == nil) != want {
 				t.Errorf("%s with %d members: %v", p.Name, n, err)
 			}
-			if err != nil && !strings.Contains(err.Error(), map[bool]string{false: "3, 5 or 7", true: "3, 4, 5, 7 or 9"}[gus]) {
+			if err != nil &&
+				!strings.Contains(err.Error(), map[bool]string{false: "3, 5 or 7", true: "3, 4, 5, 7 or 9"}[gus]) {
 				t.Errorf("the refusal must name what is allowed: %v", err)
 			}
 		}
@@ -163,7 +166,8 @@ func TestCheckFaults(t *testing.T) {
 		n, f     int
 		refusal  string // a part of it; empty: there is none
 	}{
-		{"Gus", 3, 1, ""}, {"Gus", 5, 1, ""}, {"Gus", 5, 2, ""}, {"Gus", 7, 1, ""}, {"Gus", 7, 2, ""}, {"Gus", 9, 2, ""},
+		{"Gus", 3, 1, ""}, {"Gus", 5, 1, ""}, {"Gus", 5, 2, ""}, {"Gus", 7, 1, ""},
+		{"Gus", 7, 2, ""}, {"Gus", 9, 2, ""},
 		{"Gus", 7, 3, "for n > 5 and n = 2f + 1 no register has both reads and writes of one round trip (theorem 1"},
 		{"Gus", 7, 3, "lower it to 1 or 2"},
 		{"Gus", 9, 3, "9 replicas have no quorums for f = 3"},
@@ -190,7 +194,8 @@ func TestCheckFragments(t *testing.T) {
 		n, f, k  int
 		refusal  string // a part of it; empty: there is none
 	}{
-		{"Gus", 5, 1, 3, ""}, {"Gus", 5, 2, 1, ""}, {"Gus", 5, 0, 1, ""}, {"Gus", 7, 1, 5, ""}, {"Gus", 7, 2, 3, ""}, {"Gus", 3, 1, 1, ""},
+		{"Gus", 5, 1, 3, ""}, {"Gus", 5, 2, 1, ""}, {"Gus", 5, 0, 1, ""}, {"Gus", 7, 1, 5, ""}, {"Gus", 7, 2, 3, ""},
+		{"Gus", 3, 1, 1, ""},
 		{"Gus", 5, 1, 4, "5 replicas of which 1 may be lost can have from 1 to 3 data fragments"},
 		{"Gus", 5, 0, 2, "5 replicas of which 2 may be lost can have from 1 to 1 data fragments"},
 		{"Gus", 5, 1, 0, "from 1 to 3"},

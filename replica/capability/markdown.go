@@ -65,7 +65,8 @@ func refusals(table []Protocol) string {
 // notes say what the numbers of round trips mean.
 func notes(table []Protocol) string {
 	var b strings.Builder
-	b.WriteString("\nRound trips are those without failures and conflicts; \"at worst\" is with them, short of lost messages; \"always\" is as long as " +
+	b.WriteString("\nRound trips are those without failures and conflicts; \"at worst\" is with them, short of lost " +
+		"messages; \"always\" is as long as " +
 		"the members that are asked answer in time.\n")
 	for _, p := range table {
 		if p.Note != "" {

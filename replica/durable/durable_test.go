@@ -61,11 +61,13 @@ func TestADocumentThatIsNotWhatWasWrittenIsDamaged(t *testing.T) {
 
 func TestAnotherVersionIsNoDamage(t *testing.T) {
 	for _, data := range [][]byte{written(t, 4, content{}), []byte(`{"disk_version": 4, "name": "before digests"}`)} {
-		if err := parseDocument("D", data, 3, &content{}); err == nil || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "disk version 4 is not 3") {
+		if err := parseDocument("D", data, 3, &content{}); err == nil || errors.Is(err, ErrDamaged) ||
+			!strings.Contains(err.Error(), "disk version 4 is not 3") {
 			t.Errorf("%s: %v", data, err)
 		}
 	}
-	if err := parseDocument("D", []byte(`{"disk_version": 3, "name": "x"}`), 3, &content{}); !errors.Is(err, ErrDamaged) {
+	if err := parseDocument("D", []byte(`{"disk_version": 3, "name": "x"}`), 3,
+		&content{}); !errors.Is(err, ErrDamaged) {
 		t.Errorf("without a digest: %v", err)
 	}
 }
@@ -130,7 +132,8 @@ func TestAMarkFileIsNeverNewerThanTheTruth(t *testing.T) {
 
 func TestWhatTheMachineRefusesIsNoDamage(t *testing.T) {
 	for err, want := range map[error]bool{
-		syscall.EIO: true, syscall.ENOSPC: true, syscall.EACCES: true, syscall.EAGAIN: true, syscall.ENOENT: false, ErrDamaged: false,
+		syscall.EIO: true, syscall.ENOSPC: true, syscall.EACCES: true, syscall.EAGAIN: true,
+		syscall.ENOENT: false, ErrDamaged: false,
 	} {
 		if got := Refused(fmt.Errorf("open: %w", err)); got != want {
 			t.Errorf("%v: %v", err, got)
@@ -142,7 +145,8 @@ func TestWhatTheMachineRefusesIsNoDamage(t *testing.T) {
 // process uses it.
 func TestALockThatIsRefusedIsNotTaken(t *testing.T) {
 	for err, want := range map[error]string{
-		syscall.EROFS: "lock LOCK: ", syscall.EACCES: "lock LOCK: ", syscall.ENOSPC: "lock LOCK: ", syscall.EAGAIN: "another process uses it: ",
+		syscall.EROFS: "lock LOCK: ", syscall.EACCES: "lock LOCK: ", syscall.ENOSPC: "lock LOCK: ",
+		syscall.EAGAIN: "another process uses it: ",
 	} { // order is irrelevant: each is tested
 		fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(errorfs.Op) error { return err }))
 		if _, got := Lock(fs, "LOCK"); !errors.Is(got, err) || !strings.HasPrefix(got.Error(), want) {

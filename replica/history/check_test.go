@@ -38,7 +38,9 @@ func rmw(client string, from, to int, reply string, function string, args ...str
 
 func operation(client string, from, to int, request register.Operation, result register.Result) Operation {
 	request.Key = "k"
-	return Operation{Client: client, Request: request, Invoked: time.Duration(from), Returned: time.Duration(to), Result: result}
+	return Operation{
+		Client: client, Request: request, Invoked: time.Duration(from), Returned: time.Duration(to), Result: result,
+	}
 }
 
 func with(status register.Status, o Operation) Operation {
@@ -91,9 +93,11 @@ func TestCheckTellsHistoriesApart(t *testing.T) {
 		{"an unknown write took effect long after later writes", Linearizable, []Operation{
 			unknown(write("b", 1, 0, "y")), write("a", 3, 4, "x"), readOf("c", 5, 6, "x"), readOf("c", 7, 8, "y")}},
 		{"x, y, x by an unknown write that took effect twice", Violation, []Operation{
-			unknown(write("b", 1, 0, "x")), readOf("c", 2, 3, "x"), write("a", 4, 5, "y"), readOf("c", 6, 7, "y"), readOf("c", 8, 9, "x")}},
+			unknown(write("b", 1, 0, "x")), readOf("c", 2, 3, "x"), write("a", 4, 5, "y"), readOf("c", 6, 7, "y"),
+			readOf("c", 8, 9, "x")}},
 		{"x, y, x by two writes of x", Linearizable, []Operation{
-			write("a", 1, 2, "x"), unknown(write("b", 3, 0, "x")), write("a", 4, 5, "y"), readOf("c", 6, 7, "y"), readOf("c", 8, 9, "x")}},
+			write("a", 1, 2, "x"), unknown(write("b", 3, 0, "x")), write("a", 4, 5, "y"), readOf("c", 6, 7, "y"),
+			readOf("c", 8, 9, "x")}},
 		{"an unknown write took effect before it was invoked", Violation, []Operation{
 			readOf("c", 1, 2, "y"), unknown(write("b", 3, 0, "y"))}},
 		{"an unavailable write took effect", Violation, []Operation{
@@ -105,12 +109,14 @@ func TestCheckTellsHistoriesApart(t *testing.T) {
 			write("a", 1, 2, "x"), unknown(remove("b", 3, 0)), readOf("c", 4, 5, "x"), absent("c", 6, 7)}},
 
 		{"adds add up", Linearizable, []Operation{
-			rmw("a", 1, 10, "2", register.Add, "1"), rmw("b", 1, 10, "1", register.Add, "1"), readOf("c", 11, 12, "2")}},
+			rmw("a", 1, 10, "2", register.Add, "1"), rmw("b", 1, 10, "1", register.Add, "1"),
+			readOf("c", 11, 12, "2")}},
 		{"a lost update", Violation, []Operation{
 			rmw("a", 1, 10, "1", register.Add, "1"), rmw("b", 1, 10, "1", register.Add, "1")}},
 		{"an acknowledged add is lost", Violation, []Operation{
 			rmw("a", 1, 2, "1", register.Add, "1"), rmw("a", 3, 4, "2", register.Add, "1"), readOf("c", 5, 6, "1")}},
-		{"an add applied twice", Violation, []Operation{rmw("a", 1, 2, "1", register.Add, "1"), readOf("c", 3, 4, "2")}},
+		{"an add applied twice", Violation,
+			[]Operation{rmw("a", 1, 2, "1", register.Add, "1"), readOf("c", 3, 4, "2")}},
 		{"an unknown add applied once", Linearizable, []Operation{
 			rmw("a", 1, 2, "1", register.Add, "1"), unknown(rmw("b", 3, 0, "", register.Add, "1")),
 			rmw("a", 4, 5, "2", register.Add, "1"), rmw("a", 6, 7, "4", register.Add, "1")}},
@@ -127,7 +133,8 @@ func TestCheckTellsHistoriesApart(t *testing.T) {
 			withID(7, 1, unknown(rmw("a", 1, 0, "", register.Add, "1"))),
 			readOf("b", 2, 3, "1"), withID(7, 1, rmw("a", 4, 5, "2", register.Add, "1")), readOf("b", 6, 7, "2")}},
 		{"a retry with the same id got another answer", Violation, []Operation{
-			withID(7, 1, rmw("a", 1, 2, "1", register.Add, "1")), withID(7, 1, rmw("a", 3, 4, "2", register.Add, "1"))}},
+			withID(7, 1, rmw("a", 1, 2, "1", register.Add, "1")),
+			withID(7, 1, rmw("a", 3, 4, "2", register.Add, "1"))}},
 		{"a retry with the same id got the stored answer", Linearizable, []Operation{
 			withID(7, 1, rmw("a", 1, 2, "1", register.Add, "1")), rmw("b", 3, 4, "2", register.Add, "1"),
 			withID(7, 1, rmw("a", 5, 6, "1", register.Add, "1"))}},
@@ -144,16 +151,19 @@ func TestCheckTellsHistoriesApart(t *testing.T) {
 			write("a", 1, 2, "x"), unknown(rmw("b", 3, 0, "", register.CompareAndSwap, "x", "y")),
 			rmw("a", 4, 5, "0", register.CompareAndSwap, "x", "z")}},
 		{"an unknown write explains a failed swap", Linearizable, []Operation{
-			write("a", 1, 2, "x"), unknown(write("b", 3, 0, "y")), rmw("a", 4, 5, "0", register.CompareAndSwap, "x", "z")}},
+			write("a", 1, 2, "x"), unknown(write("b", 3, 0, "y")),
+			rmw("a", 4, 5, "0", register.CompareAndSwap, "x", "z")}},
 
 		{"an increment of a word is refused", Linearizable, []Operation{
 			write("a", 1, 2, "word"), with(register.Failed, rmw("a", 3, 4, "", register.Add, "1"))}},
 		{"an increment of a number is refused", Violation, []Operation{
 			write("a", 1, 2, "17"), with(register.Failed, rmw("a", 3, 4, "", register.Add, "1"))}},
 		{"a refused increment shows an unknown write", Linearizable, []Operation{
-			write("a", 1, 2, "17"), unknown(write("b", 3, 0, "word")), with(register.Failed, rmw("a", 4, 5, "", register.Add, "1"))}},
+			write("a", 1, 2, "17"), unknown(write("b", 3, 0, "word")),
+			with(register.Failed, rmw("a", 4, 5, "", register.Add, "1"))}},
 		{"a refused increment changed the value", Violation, []Operation{
-			write("a", 1, 2, "word"), with(register.Failed, rmw("a", 3, 4, "", register.Add, "1")), readOf("b", 5, 6, "1")}},
+			write("a", 1, 2, "word"), with(register.Failed, rmw("a", 3, 4, "", register.Add, "1")),
+			readOf("b", 5, 6, "1")}},
 
 		{"a chain of swaps", Linearizable, []Operation{
 			absentReply(rmw("a", 1, 9, "", register.GetAndSet, "1")), rmw("b", 1, 9, "3", register.GetAndSet, "2"),
@@ -162,15 +172,18 @@ func TestCheckTellsHistoriesApart(t *testing.T) {
 			absentReply(rmw("a", 1, 9, "", register.GetAndSet, "1")), rmw("b", 1, 9, "1", register.GetAndSet, "2"),
 			rmw("c", 1, 9, "1", register.GetAndSet, "3")}},
 		{"a delete finds a value once", Linearizable, []Operation{
-			write("a", 1, 2, "x"), rmw("a", 3, 9, "1", register.Delete), rmw("b", 3, 9, "0", register.Delete), absent("c", 10, 11)}},
+			write("a", 1, 2, "x"), rmw("a", 3, 9, "1", register.Delete), rmw("b", 3, 9, "0", register.Delete),
+			absent("c", 10, 11)}},
 		{"a delete finds a value twice", Violation, []Operation{
 			write("a", 1, 2, "x"), rmw("a", 3, 9, "1", register.Delete), rmw("b", 3, 9, "1", register.Delete)}},
 		{"a deleted value comes back", Violation, []Operation{
 			write("a", 1, 2, "x"), remove("a", 3, 4), absent("b", 5, 6), readOf("b", 7, 8, "x")}},
 		{"an append is lost", Violation, []Operation{
-			rmw("a", 1, 2, "2", register.Append, "ab"), rmw("b", 3, 4, "4", register.Append, "cd"), readOf("c", 5, 6, "cd")}},
+			rmw("a", 1, 2, "2", register.Append, "ab"), rmw("b", 3, 4, "4", register.Append, "cd"),
+			readOf("c", 5, 6, "cd")}},
 		{"appends in order", Linearizable, []Operation{
-			rmw("a", 1, 2, "2", register.Append, "ab"), rmw("b", 3, 4, "4", register.Append, "cd"), readOf("c", 5, 6, "abcd")}},
+			rmw("a", 1, 2, "2", register.Append, "ab"), rmw("b", 3, 4, "4", register.Append, "cd"),
+			readOf("c", 5, 6, "abcd")}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -206,7 +219,8 @@ func TestViolationIsExplainedBriefly(t *testing.T) {
 		t.Fatalf("got %s on key %q", v.Outcome, v.Key)
 	}
 	if len(v.Failing) > 4 {
-		t.Errorf("the failing part has %d operations, more than what pins the two writes and the stale read:\n%s", len(v.Failing), v.Explanation)
+		t.Errorf("the failing part has %d operations, more than what pins the two writes and the stale read:\n%s",
+			len(v.Failing), v.Explanation)
 	}
 	if !strings.Contains(v.Explanation, `read("k") -> "A"`) {
 		t.Errorf("the explanation does not show the stale read:\n%s", v.Explanation)

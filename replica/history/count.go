@@ -9,8 +9,8 @@ import (
 // others there were.
 type count struct {
 	timestamp, rmws uint64
-	// How many writes and rmws of unknown outcome may still have taken effect, where they are placed or where nobody saw
-	// it.
+	// How many writes and rmws of unknown outcome may still have taken effect, where they are placed or where nobody
+	// saw it.
 	writes, changes int
 }
 

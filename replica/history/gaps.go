@@ -9,7 +9,8 @@ import (
 
 // Gap is a time without a success at a site whose clients ask for one.
 type Gap struct {
-	From, To time.Duration // readings of the history's clock: two successes with none between them, or the history's end
+	// readings of the history's clock: two successes with none between them, or the history's end
+	From, To time.Duration
 }
 
 // Length is how long the gap is.

@@ -19,10 +19,12 @@ func TestLongestGaps(t *testing.T) {
 	}{
 		{"none", nil, map[string]Gap{}},
 		{"between two successes", []Operation{
-			at("a", 8, 9, register.OK), at("a", 0, 1, register.OK), at("a", 2, 3, register.OK), at("a", 5, 6, register.Unavailable),
+			at("a", 8, 9, register.OK), at("a", 0, 1, register.OK), at("a", 2, 3, register.OK),
+			at("a", 5, 6, register.Unavailable),
 		}, map[string]Gap{"a": {3, 9}}},
 		{"the site's first answer takes long", []Operation{
-			at("a", 1, 7, register.OK), at("a", 8, 9, register.OK), at("b", 7, 8, register.OK), at("b", 8, 9, register.OK),
+			at("a", 1, 7, register.OK), at("a", 8, 9, register.OK), at("b", 7, 8, register.OK),
+			at("b", 8, 9, register.OK),
 		}, map[string]Gap{"a": {1, 7}, "b": {7, 8}}},
 		{"a site does not come back", []Operation{
 			at("a", 0, 1, register.OK), at("a", 1, 20, register.Unavailable), at("a", 20, 0, register.Unknown),

@@ -60,10 +60,12 @@ func WriteRecord(w io.Writer, record Record) error {
 		_ = encoder.Encode(newLine(o))
 	}
 	for _, m := range record.Messages {
-		_ = encoder.Encode(messageLine{Kind: messageKind, From: m.From, Sent: int64(m.Sent), To: m.To, Received: int64(m.Received)})
+		_ = encoder.Encode(
+			messageLine{Kind: messageKind, From: m.From, Sent: int64(m.Sent), To: m.To, Received: int64(m.Received)})
 	}
 	for _, f := range record.Fences {
-		_ = encoder.Encode(fenceLine{Kind: fenceKind, Client: f.Client, Invoked: int64(f.Invoked), Returned: int64(f.Returned)})
+		_ = encoder.Encode(
+			fenceLine{Kind: fenceKind, Client: f.Client, Invoked: int64(f.Invoked), Returned: int64(f.Returned)})
 	}
 	if err := buffer.Flush(); err != nil {
 		return fmt.Errorf("write the history: %w", err)

@@ -14,7 +14,8 @@ import (
 )
 
 func TestWhatIsWrittenIsRead(t *testing.T) {
-	history := atomic(rand.New(rand.NewPCG(1, 1)), shape{operations: 60, clients: 3, keys: 2, unknown: 0.2, hints: true})
+	history := atomic(rand.New(rand.NewPCG(1, 1)),
+		shape{operations: 60, clients: 3, keys: 2, unknown: 0.2, hints: true})
 	odd := write("a", -5, 2, "")
 	odd.Site, odd.Request.Key, odd.Request.Value = "ca", "\xff<k>", register.Value{0xfe, 0}
 	swap := withID(1<<63+1, 9, rmw("a", 1, 2, "", register.CompareAndSwap, "", "\xff"))
@@ -22,7 +23,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 		Status: register.Failed, Message: "no", RoundTrips: 2, Fast: true,
 		Carstamp: register.Carstamp{Timestamp: 1, Writer: register.NewWriter(2, 3, 4), RMWs: 5},
 	}
-	history = append(history, odd, swap, write("a", 3, 4, ""), remove("a", 5, 6), absent("a", 7, 8), readOf("a", 9, 10, ""))
+	history = append(history, odd, swap, write("a", 3, 4, ""), remove("a", 5, 6), absent("a", 7, 8),
+		readOf("a", 9, 10, ""))
 	var file bytes.Buffer
 	if err := WriteRecord(&file, Record{Operations: history}); err != nil {
 		t.Fatal(err)
@@ -50,13 +52,17 @@ func TestReadNamesLineAndField(t *testing.T) {
 		{"not an object", "\n\n[1]\n", "line 3: not a JSON object"},
 		{"unknown field", strings.Replace(good, "client", "cleint", 1), `line 1: field "client" is missing`},
 		{"another unknown field", strings.Replace(good, "{", `{"extra":1,`, 1), `line 1: field "extra" is unknown`},
-		{"kind", strings.Replace(good, "write", "wrote", 1), `line 1: field "kind": "wrote" is not one of [read write rmw], nor message or fence`},
+		{"kind", strings.Replace(good, "write", "wrote", 1),
+			`line 1: field "kind": "wrote" is not one of [read write rmw], nor message or fence`},
 		{"status", strings.Replace(good, `"ok"`, "1", 1), `line 1: field "status": 1 is not one of [ok `},
 		{"time", strings.Replace(good, `:1,`, `:"x",`, 1), `line 1: field "invoked_ns": "x" is not an integer`},
 		{"no return", strings.Replace(good, `"returned_ns":2,`, ``, 1), `line 1: field "returned_ns" is missing`},
-		{"early return", strings.Replace(good, `_ns":2,`, `_ns":0,`, 1), `line 1: field "returned_ns" is before "invoked_ns"`},
-		{"value", strings.Replace(good, `"v"`, `{"base64":"!"}`, 1), `line 1: field "value": {"base64":"!"} is neither`},
-		{"carstamp", strings.Replace(good, "{", `{"carstamp":"1/2/3",`, 1), `line 1: field "carstamp": "1/2/3" is not timestamp/member`},
+		{"early return", strings.Replace(good, `_ns":2,`, `_ns":0,`, 1),
+			`line 1: field "returned_ns" is before "invoked_ns"`},
+		{"value", strings.Replace(good, `"v"`, `{"base64":"!"}`, 1),
+			`line 1: field "value": {"base64":"!"} is neither`},
+		{"carstamp", strings.Replace(good, "{", `{"carstamp":"1/2/3",`, 1),
+			`line 1: field "carstamp": "1/2/3" is not timestamp/member`},
 		{"function", strings.Replace(good, `"write"`, `"rmw"`, 1), `line 1: field "function" is missing`},
 		{"argument", strings.Replace(good, "{", `{"args":["a",1],`, 1), `line 1: field "args": item 1: 1 is neither`},
 		{"bytes", strings.Replace(good, `"v"`, "\"\xff\"", 1), `line 1: not UTF-8`},
@@ -89,7 +95,8 @@ var errBroken = errors.New("broken")
 func (broken) Write([]byte) (int, error) { return 0, errBroken }
 
 func TestWriterReportsAnError(t *testing.T) {
-	if err := WriteRecord(broken{}, Record{Operations: []Operation{write("a", 1, 2, "x")}}); !errors.Is(err, errBroken) {
+	err := WriteRecord(broken{}, Record{Operations: []Operation{write("a", 1, 2, "x")}})
+	if !errors.Is(err, errBroken) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -100,7 +107,8 @@ func TestRecorderIsForManyGoroutines(t *testing.T) {
 	for _, client := range []string{"a", "b", "c", "d"} {
 		clients.Go(func() {
 			for range 100 {
-				r.Invoke(client, "site", register.Operation{Kind: register.Read, Key: "k"}).Return(register.Result{Status: register.OK})
+				r.Invoke(client, "site",
+					register.Operation{Kind: register.Read, Key: "k"}).Return(register.Result{Status: register.OK})
 			}
 		})
 	}
@@ -156,7 +164,8 @@ func TestMessagesAndFencesAreRead(t *testing.T) {
 		}
 		text = file.String()
 	}
-	if got, err := ReadRecord(t.Context(), strings.NewReader(text+goodFence[:20]), true); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := ReadRecord(t.Context(), strings.NewReader(text+goodFence[:20]), true); err != nil ||
+		!reflect.DeepEqual(got, want) {
 		t.Errorf("with a torn line: %+v, %v", got, err)
 	}
 	for _, test := range []struct{ text, want string }{
@@ -166,7 +175,8 @@ func TestMessagesAndFencesAreRead(t *testing.T) {
 		{strings.Replace(goodFence, `:5}`, `:4}`, 1), `line 1: field "returned_ns" is before "invoked_ns"`},
 		{strings.Replace(goodFence, `"a"`, `[]`, 1), `line 1: field "client": [] is not a string or a number`},
 	} {
-		if _, err := ReadRecord(t.Context(), strings.NewReader(test.text), false); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+		if _, err := ReadRecord(t.Context(), strings.NewReader(test.text), false); err == nil ||
+			!strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %s", test.text, err, test.want)
 		}
 	}
@@ -178,7 +188,9 @@ func TestRecordedFencesCount(t *testing.T) {
 		r := NewRecorder(nil)
 		r.Invoke("writer", "", register.Operation{Kind: register.Write, Key: "k", Value: register.Value("x")})
 		read := func(client string, value register.Value) {
-			r.Invoke(client, "", register.Operation{Kind: register.Read, Key: "k"}).Return(register.Result{Status: register.OK, Value: value})
+			r.Invoke(client, "",
+				register.Operation{Kind: register.Read, Key: "k"}).Return(
+				register.Result{Status: register.OK, Value: value})
 		}
 		read("a", register.Value("x"))
 		end := r.Fence("a")
@@ -196,8 +208,12 @@ func TestRecordedFencesCount(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(strings.Replace(good, `"k"`, `""`, 1)))
-	f.Add([]byte(`{"client":"a","kind":"rmw","key":{"base64":"/w=="},"function":"add.v1","args":["1"],"session":"12","number":1,"invoked_ns":1,"status":"unknown"}`))
-	f.Add([]byte(`{"client":"a","kind":"read","key":"k","invoked_ns":1,"returned_ns":3,"status":"ok","reply":"","carstamp":"1/2.3.4/5","round_trips":1,"fast":true}`))
+	f.Add(
+		[]byte(
+			`{"client":"a","kind":"rmw","key":{"base64":"/w=="},"function":"add.v1","args":["1"],"session":"12","number":1,"invoked_ns":1,"status":"unknown"}`))
+	f.Add(
+		[]byte(
+			`{"client":"a","kind":"read","key":"k","invoked_ns":1,"returned_ns":3,"status":"ok","reply":"","carstamp":"1/2.3.4/5","round_trips":1,"fast":true}`))
 	f.Add([]byte(goodMessage + "\n" + good + "\n" + goodFence))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		record, err := ReadRecord(t.Context(), bytes.NewReader(text), false)

@@ -44,9 +44,9 @@ func partition(operations []Operation) map[string][]step {
 	return keys
 }
 
-// mergeRetries makes one step of all records of one rmw ID: it is executed at most once, not before the first of them was
-// invoked, and before the first answer. It also tells which step each record became. Two different answers are returned
-// as a conflict.
+// mergeRetries makes one step of all records of one rmw ID: it is executed at most once, not before the first of them
+// was invoked, and before the first answer. It also tells which step each record became. Two different answers are
+// returned as a conflict.
 func mergeRetries(steps []step) (merged []step, became []int, conflict []Operation) {
 	type id struct{ session, number uint64 }
 	first := map[id]int{}

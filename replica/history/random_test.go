@@ -64,7 +64,9 @@ func atomic(rng *rand.Rand, s shape) []Operation {
 			case register.Read:
 				result.Carstamp.RMWs--
 			case register.Write:
-				result.Carstamp = register.Carstamp{Timestamp: result.Carstamp.Timestamp + 1, Writer: register.Writer(i + 1)}
+				result.Carstamp = register.Carstamp{
+					Timestamp: result.Carstamp.Timestamp + 1, Writer: register.Writer(i + 1),
+				}
 			}
 			counts[e.o.Request.Key] = result.Carstamp
 			if e.o.Request.Kind == register.Write && rng.IntN(4) > 0 {
@@ -148,7 +150,10 @@ func execute(registry *register.Registry, values map[string]register.Value, o re
 func TestAtomicHistoriesAreAccepted(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		s := shape{operations: 100, clients: 1 + rng.IntN(8), keys: 1 + rng.IntN(4), unknown: 0.15 * rng.Float64(), hints: seed%3 > 0, blank: seed%3 > 1, counted: seed%6 == 0}
+		s := shape{
+			operations: 100, clients: 1 + rng.IntN(8), keys: 1 + rng.IntN(4), unknown: 0.15 * rng.Float64(),
+			hints: seed%3 > 0, blank: seed%3 > 1, counted: seed%6 == 0,
+		}
 		if v := Check(t.Context(), atomic(rng, s), Options{Timeout: time.Minute}); !v.OK() {
 			t.Fatalf("seed %d: %s\n%s", seed, v.Outcome, v.Explanation)
 		}
@@ -159,7 +164,8 @@ func TestAtomicHistoriesAreAccepted(t *testing.T) {
 func TestMutationsAreRefused(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		history := atomic(rng, shape{operations: 60, clients: 4, keys: 2, unknown: 0.05, hints: seed%3 > 0, blank: seed%3 > 1})
+		history := atomic(rng,
+			shape{operations: 60, clients: 4, keys: 2, unknown: 0.05, hints: seed%3 > 0, blank: seed%3 > 1})
 		i := rng.IntN(len(history))
 		for !(history[i].Request.Kind == register.Read && history[i].Known()) {
 			i = (i + 1) % len(history)
@@ -177,7 +183,11 @@ func TestCheckAgreesWithPlainSearch(t *testing.T) {
 	counts := map[Outcome]int{}
 	for seed := range uint64(1500) {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		history := atomic(rng, shape{operations: 9 + rng.IntN(4), clients: 3, keys: 1, unknown: 0.3, hints: seed%3 > 0, blank: seed%2 == 0, counted: seed%3 == 0})
+		history := atomic(rng,
+			shape{
+				operations: 9 + rng.IntN(4), clients: 3, keys: 1, unknown: 0.3, hints: seed%3 > 0, blank: seed%2 == 0,
+				counted: seed%3 == 0,
+			})
 		for range rng.IntN(6) {
 			a, b := &history[rng.IntN(len(history))], &history[rng.IntN(len(history))]
 			if a.Result.Status == register.OK && b.Known() && a.Request.Kind != register.Write {
@@ -209,7 +219,8 @@ func plain(history []Operation) bool {
 		if !o.Known() {
 			o.Returned = never
 		}
-		operations = append(operations, porcupine.Operation{Input: o, Call: int64(o.Invoked), Return: int64(o.Returned)})
+		operations = append(operations,
+			porcupine.Operation{Input: o, Call: int64(o.Invoked), Return: int64(o.Returned)})
 	}
 	return porcupine.CheckOperations(porcupine.Model{
 		Init: func() any { return register.Value(nil) },
@@ -217,7 +228,8 @@ func plain(history []Operation) bool {
 			o, values := input.(Operation), map[string]register.Value{}
 			values[o.Request.Key] = current.(register.Value)
 			result := execute(registry, values, o.Request)
-			fits := o.Request.Kind == register.Write || result.Status == o.Result.Status && result.Value.Equal(o.Result.Value)
+			fits := o.Request.Kind == register.Write ||
+				result.Status == o.Result.Status && result.Value.Equal(o.Result.Value)
 			return fits || !o.Known(), values[o.Request.Key]
 		},
 		Equal: func(a, b any) bool { return a.(register.Value).Equal(b.(register.Value)) },
@@ -228,7 +240,8 @@ func plain(history []Operation) bool {
 func TestManyUnknownOutcomesOnOneKey(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		history := atomic(rng, shape{operations: 2000, clients: 16, keys: 1, unknown: 0.02, hints: true, blind: seed%2 == 0})
+		history := atomic(rng,
+			shape{operations: 2000, clients: 16, keys: 1, unknown: 0.02, hints: true, blind: seed%2 == 0})
 		v := Check(t.Context(), history, Options{Timeout: time.Minute})
 		if !v.OK() || v.Unknown < 10 {
 			t.Fatalf("seed %d: %s with %d unknown\n%s", seed, v.Outcome, v.Unknown, v.Explanation)
@@ -239,7 +252,8 @@ func TestManyUnknownOutcomesOnOneKey(t *testing.T) {
 func BenchmarkCheck(b *testing.B) {
 	for _, hints := range []bool{true, false} {
 		b.Run(fmt.Sprintf("operations=100000/keys=1000/hints=%t", hints), func(b *testing.B) {
-			history := atomic(rand.New(rand.NewPCG(1, 1)), shape{operations: 100_000, clients: 64, keys: 1000, unknown: 0.001, hints: hints})
+			history := atomic(rand.New(rand.NewPCG(1, 1)),
+				shape{operations: 100_000, clients: 64, keys: 1000, unknown: 0.001, hints: hints})
 			for b.Loop() {
 				if v := Check(b.Context(), history, Options{}); !v.OK() {
 					b.Fatal(v.Outcome, v.Explanation)

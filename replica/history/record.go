@@ -44,10 +44,10 @@ type fenceLine struct {
 	Returned int64  `json:"returned_ns"`
 }
 
-// ReadRecord reads what WriteRecord wrote, in any order; blank lines are skipped. With torn, which is for the history of
-// a process that was killed, a last line that has no end is left out: a check then doesn't know of that operation, and
-// may miss it. Its errors name the line, from 1, and the field; one is the context's cause, once that has ended before a
-// line. A line of more than MaxLine is an error.
+// ReadRecord reads what WriteRecord wrote, in any order; blank lines are skipped. With torn, which is for the history
+// of a process that was killed, a last line that has no end is left out: a check then doesn't know of that operation,
+// and may miss it. Its errors name the line, from 1, and the field; one is the context's cause, once that has ended
+// before a line. A line of more than MaxLine is an error.
 func ReadRecord(ctx context.Context, r io.Reader, torn bool) (Record, error) {
 	var record Record
 	err := eachLine(ctx, bufio.NewReaderSize(r, 64<<10), torn, func(text []byte) error {

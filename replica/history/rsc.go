@@ -39,8 +39,8 @@ type Fence struct {
 type RSCOptions struct {
 	Messages []Message
 	Fences   []Fence
-	// MaxStates bounds each search for an order by values alone, as a number of states; 0 is 200,000, which takes seconds
-	// for hundreds of operations and tens of seconds for many thousands.
+	// MaxStates bounds each search for an order by values alone, as a number of states; 0 is 200,000, which takes
+	// seconds for hundreds of operations and tens of seconds for many thousands.
 	MaxStates int
 }
 
@@ -59,8 +59,8 @@ type RSCVerdict struct {
 	Keys       int  // of the checked ones
 	Searched   bool // whether the order that the carstamps propose was no proof, so that others were searched
 
-	// Cycle is the shortest that was found in the order that carstamps, processes and real time give. A Violation may have
-	// none, where the carstamps give no order; with Undecided, one of the carstamps may be wrong instead.
+	// Cycle is the shortest that was found in the order that carstamps, processes and real time give. A Violation may
+	// have none, where the carstamps give no order; with Undecided, one of the carstamps may be wrong instead.
 	Cycle       []RSCEdge
 	Failing     []Operation // Violation: some operations that no order explains
 	Explanation string      // for people; empty if the history is regular sequential
@@ -196,19 +196,22 @@ func (c *rscChecker) decide(v *RSCVerdict) {
 		v.Cycle = nil
 	case done && len(v.Cycle) > 0:
 		v.Outcome, v.Failing = Violation, failing(v.Cycle)
-		v.Explanation = explainCycle(v.Cycle, "other orders of the writes don't explain all answers of the history either")
+		v.Explanation = explainCycle(v.Cycle,
+			"other orders of the writes don't explain all answers of the history either")
 	case done:
 		v.Outcome, v.Failing = Violation, c.shrink()
 		v.Explanation = fmt.Sprintf("no order of these operations explains all their answers:\n%s", list(v.Failing))
 	case len(v.Cycle) > 0:
 		v.Outcome = Undecided
 		v.Explanation = explainCycle(v.Cycle, fmt.Sprintf(
-			"the order of the writes is that of the carstamps; whether the answers allow another one was not found within %d states",
+			"the order of the writes is that of the carstamps; whether the answers allow another one was not found "+
+				"within %d states",
 			c.MaxStates))
 	default:
 		v.Outcome = Undecided
-		v.Explanation = fmt.Sprintf("the carstamps give no order of the writes that explains the answers, and the search for one "+
-			"by values alone did not end within %d states; allow more, or record fewer operations", c.MaxStates)
+		v.Explanation = fmt.Sprintf(
+			"the carstamps give no order of the writes that explains the answers, and the search for one "+
+				"by values alone did not end within %d states; allow more, or record fewer operations", c.MaxStates)
 	}
 }
 

@@ -41,7 +41,10 @@ func (g *rscGraph) cycles(ctx context.Context) []rscCycle {
 		sizes[c]++
 	}
 	budget, known := maxCycleWork, map[string]bool{}
-	s := rscShortest{g: g, component: component, length: make([]int32, len(g.edges)), from: make([]int32, len(g.edges)), kind: make([]edgeKind, len(g.edges))}
+	s := rscShortest{
+		g: g, component: component, length: make([]int32, len(g.edges)), from: make([]int32, len(g.edges)),
+		kind: make([]edgeKind, len(g.edges)),
+	}
 	for start := range int32(len(g.ops)) {
 		if sizes[component[start]] < 2 || len(found) > 0 && budget < 0 || ctx.Err() != nil {
 			continue

@@ -131,7 +131,8 @@ func (g *rscGraph) addRealTime() {
 	keyEnds, keyBegins := map[string][]rscEvent{}, map[string][]rscEvent{}
 	for i := range g.ops {
 		o := &g.ops[i]
-		begin, end, key := rscEvent{at: o.Invoked, node: int32(i)}, rscEvent{at: o.Returned, node: int32(i)}, o.Request.Key
+		begin, end, key := rscEvent{at: o.Invoked, node: int32(i)},
+			rscEvent{at: o.Returned, node: int32(i)}, o.Request.Key
 		switch {
 		case !o.writes():
 			keyBegins[key] = append(keyBegins[key], begin)

@@ -22,7 +22,8 @@ func TestCheckRSCAgreesWithPlainSearch(t *testing.T) {
 		}
 		counts[want]++
 		if v := checkRSC(t, history, options); v.Outcome != want {
-			t.Fatalf("seed %d: got %s, the plain search %s:\n%s\n%+v\n%s", seed, v.Outcome, want, list(history), options, v.Explanation)
+			t.Fatalf("seed %d: got %s, the plain search %s:\n%s\n%+v\n%s", seed, v.Outcome, want, list(history),
+				options, v.Explanation)
 		}
 	}
 	if counts[RegularSequential] < 800 || counts[Violation] < 800 {
@@ -32,7 +33,10 @@ func TestCheckRSCAgreesWithPlainSearch(t *testing.T) {
 
 func smallHistory(seed uint64) ([]Operation, RSCOptions) {
 	rng := rand.New(rand.NewPCG(seed, 13))
-	s := shape{operations: 4 + rng.IntN(5), clients: 3, keys: 1 + rng.IntN(2), unknown: 0.2, hints: seed%4 > 0, blank: seed%4 > 2}
+	s := shape{
+		operations: 4 + rng.IntN(5), clients: 3, keys: 1 + rng.IntN(2), unknown: 0.2,
+		hints: seed%4 > 0, blank: seed%4 > 2,
+	}
 	d := delays(rng, s, rng.IntN(3), rng.IntN(2))
 	for range rng.IntN(12) {
 		a, b := &d.operations[rng.IntN(len(d.operations))], &d.operations[rng.IntN(len(d.operations))]
@@ -84,7 +88,8 @@ func plainRSC(history []Operation, options RSCOptions) bool {
 				return true
 			}
 		}
-		return a.Request.Kind != register.Read && a.Returned < b.Invoked && (b.Request.Kind != register.Read || a.Request.Key == b.Request.Key)
+		return a.Request.Kind != register.Read && a.Returned < b.Invoked &&
+			(b.Request.Kind != register.Read || a.Request.Key == b.Request.Key)
 	}
 	registry := register.NewRegistry()
 	taken := make([]bool, len(ops))
@@ -112,7 +117,8 @@ func plainRSC(history []Operation, options RSCOptions) bool {
 				after[k] = v
 			}
 			result := execute(registry, after, o.Request)
-			if o.Known() && o.Request.Kind != register.Write && (result.Status != o.Result.Status || !result.Value.Equal(o.Result.Value)) {
+			if o.Known() && o.Request.Kind != register.Write &&
+				(result.Status != o.Result.Status || !result.Value.Equal(o.Result.Value)) {
 				continue
 			}
 			taken[i] = true
@@ -157,7 +163,8 @@ func FuzzCheckRSC(f *testing.F) {
 			t.Fatalf("got %s, the plain search %t:\n%s\n%+v", v.Outcome, want, list(history), options)
 		}
 		// What is linearizable is regular sequential, unless a message or a fence says otherwise.
-		if w, _ := CheckRSC(t.Context(), history, RSCOptions{}); Check(t.Context(), history, Options{Brief: true}).OK() && !w.OK() && !overlaps(history) {
+		w, _ := CheckRSC(t.Context(), history, RSCOptions{})
+		if Check(t.Context(), history, Options{Brief: true}).OK() && !w.OK() && !overlaps(history) {
 			t.Fatalf("linearizable, and %s:\n%s", w.Outcome, list(history))
 		}
 	})
@@ -207,18 +214,21 @@ func TestCheckRSCOfManyOperations(t *testing.T) {
 		t.Fatalf("%s of %d operations, a cycle of %d: %s", v.Outcome, v.Operations, len(v.Cycle), v.Explanation)
 	}
 	for i, e := range v.Cycle {
-		if next := v.Cycle[(i+1)%len(v.Cycle)]; e.To.Client != next.From.Client || e.To.Invoked != next.From.Invoked || e.Why == "" {
+		next := v.Cycle[(i+1)%len(v.Cycle)]
+		if e.To.Client != next.From.Client || e.To.Invoked != next.From.Invoked || e.Why == "" {
 			t.Errorf("edge %d of the cycle: %+v, then %+v", i, e, next)
 		}
 	}
-	if !slices.ContainsFunc(v.Cycle, func(e RSCEdge) bool { return e.From.Request.Kind == register.Read && e.From.Result.Value == nil }) {
+	if !slices.ContainsFunc(v.Cycle,
+		func(e RSCEdge) bool { return e.From.Request.Kind == register.Read && e.From.Result.Value == nil }) {
 		t.Errorf("the read that found nothing is not in the cycle %+v", v.Cycle)
 	}
 }
 
 // manyWithViolation has 100,000 operations, and a read that missed a write of its key that had ended.
 func manyWithViolation() delayed {
-	d := delays(rand.New(rand.NewPCG(1, 1)), shape{operations: 100_000, clients: 64, keys: 1000, hints: true, blind: true}, 1000, 100).unique()
+	d := delays(rand.New(rand.NewPCG(1, 1)),
+		shape{operations: 100_000, clients: 64, keys: 1000, hints: true, blind: true}, 1000, 100).unique()
 	for i := range slices.Backward(d.operations) { // by the last read there was a write of its key that had ended
 		if o := &d.operations[i]; o.Request.Kind == register.Read {
 			o.Result.Value, o.Result.Carstamp = nil, register.Carstamp{}

@@ -117,7 +117,10 @@ func TestDelayedHistoriesAreAccepted(t *testing.T) {
 	weaker := 0
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 10))
-		s := shape{operations: 60 + rng.IntN(200), clients: 2 + rng.IntN(8), keys: 1 + rng.IntN(5), unknown: 0.1 * rng.Float64(), hints: true, blind: seed%3 == 0}
+		s := shape{
+			operations: 60 + rng.IntN(200), clients: 2 + rng.IntN(8), keys: 1 + rng.IntN(5),
+			unknown: 0.1 * rng.Float64(), hints: true, blind: seed%3 == 0,
+		}
 		d := delays(rng, s, rng.IntN(20), rng.IntN(5))
 		if v := checkRSC(t, shuffled(rng, d.operations), d.options); !v.OK() {
 			t.Fatalf("seed %d: %s\n%s", seed, v.Outcome, v.Explanation)
@@ -139,13 +142,18 @@ func TestWrongCarstampsRefuseNothing(t *testing.T) {
 	counts := map[Outcome]int{}
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 14))
-		d := delays(rng, shape{operations: 40 + rng.IntN(300), clients: 2 + rng.IntN(6), keys: 1 + rng.IntN(6), unknown: 0.05, hints: true, blind: seed%2 == 0},
+		d := delays(rng,
+			shape{
+				operations: 40 + rng.IntN(300), clients: 2 + rng.IntN(6), keys: 1 + rng.IntN(6), unknown: 0.05,
+				hints: true, blind: seed%2 == 0,
+			},
 			rng.IntN(20), rng.IntN(5))
 		if seed%4 == 0 {
 			d = d.unique()
 		}
 		for range 1 + rng.IntN(6) {
-			a, b := &d.operations[rng.IntN(len(d.operations))].Result.Carstamp, &d.operations[rng.IntN(len(d.operations))].Result.Carstamp
+			a, b := &d.operations[rng.IntN(len(d.operations))].Result.Carstamp,
+				&d.operations[rng.IntN(len(d.operations))].Result.Carstamp
 			*a, *b = *b, *a
 		}
 		d.options.MaxStates = 2000
@@ -233,7 +241,10 @@ func TestSingleCorruptionsAreRefused(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 11))
-		s := shape{operations: 60 + rng.IntN(400), clients: 3 + rng.IntN(5), keys: 1 + rng.IntN(4), unknown: 0.05, hints: true, blind: true}
+		s := shape{
+			operations: 60 + rng.IntN(400), clients: 3 + rng.IntN(5), keys: 1 + rng.IntN(4), unknown: 0.05,
+			hints: true, blind: true,
+		}
 		d := delays(rng, s, 40, 5).unique()
 		if v := checkRSC(t, d.operations, d.options); !v.OK() {
 			t.Fatalf("seed %d: before the corruption: %s\n%s", seed, v.Outcome, v.Explanation)
@@ -251,11 +262,14 @@ func TestSingleCorruptionsAreRefused(t *testing.T) {
 				r.Result.Carstamp = register.Carstamp{Timestamp: uint64(c.version)}
 			}
 			if v := checkRSC(t, shuffled(rng, spoilt), d.options); v.Outcome != Violation {
-				t.Fatalf("seed %d: %s, though %s and operation %d found version %d:\n%s", seed, v.Outcome, c.why, c.read, c.version, v.Explanation)
+				t.Fatalf("seed %d: %s, though %s and operation %d found version %d:\n%s", seed, v.Outcome, c.why,
+					c.read, c.version, v.Explanation)
 			}
 		}
 	}
-	for _, why := range []string{"a write had ended", "its client knew better", "its client had been told", "there was a fence"} {
+	for _, why := range []string{
+		"a write had ended", "its client knew better", "its client had been told", "there was a fence",
+	} {
 		if seen[why] == 0 {
 			t.Errorf("%q never occurred: %v", why, seen)
 		}
@@ -269,7 +283,8 @@ func TestWritesOutOfRealTimeAreRefused(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 12))
 		d := delays(rng, shape{operations: 80, clients: 4, keys: 3, hints: true, blind: true}, 0, 0).unique()
-		// A client of its own writes a key of its own, after everything and yet before it: who reads it knows nothing else.
+		// A client of its own writes a key of its own, after everything and yet before it: who reads it knows nothing
+		// else.
 		end := last(d.operations)
 		probe := []Operation{
 			on("probe", at(1, 0, write("w1", int(end)+1, int(end)+2, "early"))),
@@ -286,11 +301,12 @@ func TestWritesOutOfRealTimeAreRefused(t *testing.T) {
 		if v := checkRSC(t, shuffled(rng, bad), d.options); v.Outcome != Violation {
 			t.Fatalf("seed %d: %s", seed, v.Outcome)
 		}
-		// The same over two keys: a version that was read is moved behind all other writes, and a later write of another key
-		// was seen by the same reader before.
+		// The same over two keys: a version that was read is moved behind all other writes, and a later write of
+		// another key was seen by the same reader before.
 		for i, w := range d.operations {
 			reader := slices.IndexFunc(d.operations, func(o Operation) bool {
-				return o.Request.Kind == register.Read && o.Request.Key == w.Request.Key && o.Result.Value.Equal(w.Request.Value)
+				return o.Request.Kind == register.Read && o.Request.Key == w.Request.Key &&
+					o.Result.Value.Equal(w.Request.Value)
 			})
 			if w.Request.Kind != register.Write || reader < 0 {
 				continue
@@ -298,14 +314,17 @@ func TestWritesOutOfRealTimeAreRefused(t *testing.T) {
 			moved := slices.Clone(d.operations)
 			moved[i].Client, moved[i].Invoked, moved[i].Returned = "moved", end+10, end+11
 			next := slices.IndexFunc(moved, func(o Operation) bool {
-				return o.Request.Kind == register.Write && o.Request.Key == w.Request.Key && slices.ContainsFunc(d.operations[i+1:], func(p Operation) bool {
-					return p.Request.Kind == register.Write && p.Request.Key == o.Request.Key && p.Request.Value.Equal(o.Request.Value)
-				})
+				return o.Request.Kind == register.Write && o.Request.Key == w.Request.Key &&
+					slices.ContainsFunc(d.operations[i+1:], func(p Operation) bool {
+						return p.Request.Kind == register.Write && p.Request.Key == o.Request.Key &&
+							p.Request.Value.Equal(o.Request.Value)
+					})
 			})
 			if next < 0 {
 				continue
 			}
-			moved = append(moved, on(w.Request.Key, readOf("final", int(end)+20, int(end)+21, string(d.newest(w.Request.Key)))))
+			moved = append(moved,
+				on(w.Request.Key, readOf("final", int(end)+20, int(end)+21, string(d.newest(w.Request.Key)))))
 			tried++
 			if v := checkRSC(t, moved, d.options); v.OK() {
 				t.Fatalf("seed %d: a write after all others was covered by one of them", seed)

@@ -216,8 +216,8 @@ func (s *rscSearch) revert(done []undo) {
 // search reports whether what is left can follow.
 func (s *rscSearch) search() bool {
 	var done []undo
-	// What can't change anything may come as soon as it fits, and a write that nobody reads as soon as nobody needs what
-	// it covers: nothing is lost by that.
+	// What can't change anything may come as soon as it fits, and a write that nobody reads as soon as nobody needs
+	// what it covers: nothing is lost by that.
 	for progress := true; progress; {
 		progress = false
 		for _, n := range s.ready {
@@ -276,7 +276,8 @@ func (s *rscSearch) covers(n, value int32) bool {
 // unread reports whether an operation is a write that only covers a value, and neither value is of use to what is left.
 func (s *rscSearch) unread(n int32) bool {
 	o, key := &s.graph.ops[n], &s.keys[s.ops[n].key]
-	return o.known && o.Request.Kind == register.Write && key.rmws == 0 && key.readers[s.ops[n].value] == 0 && key.readers[key.value] == 0
+	return o.known && o.Request.Kind == register.Write && key.rmws == 0 && key.readers[s.ops[n].value] == 0 &&
+		key.readers[key.value] == 0
 }
 
 // moves lists what may come next, what is most likely first: writes in the order of their return, and those of unknown
@@ -301,7 +302,8 @@ func (s *rscSearch) moves() []move {
 		if !o.known {
 			key := &s.keys[mine.key]
 			this := change{int32(mine.key), value}
-			if value == key.value || key.rmws == 0 && key.readers[value] == 0 || o.Request.Kind == register.Write && tried[this] {
+			if value == key.value || key.rmws == 0 && key.readers[value] == 0 ||
+				o.Request.Kind == register.Write && tried[this] {
 				continue
 			}
 			tried[this] = tried[this] || o.Request.Kind == register.Write

@@ -56,13 +56,16 @@ var gaps = []struct {
 }{
 	{name: "nothing happened", want: linear},
 	{name: "reads see the last write", want: linear, history: []Operation{
-		at(1, 0, write("a", 1, 2, "x")), at(1, 0, readOf("b", 3, 4, "x")), at(2, 0, write("a", 5, 6, "y")), at(2, 0, readOf("b", 7, 8, "y"))}},
+		at(1, 0, write("a", 1, 2, "x")), at(1, 0, readOf("b", 3, 4, "x")), at(2, 0, write("a", 5, 6, "y")),
+		at(2, 0, readOf("b", 7, 8, "y"))}},
 	{name: "concurrent writes", want: linear, history: []Operation{
 		at(2, 0, write("a", 1, 10, "x")), at(1, 0, write("b", 1, 10, "y")), at(2, 0, readOf("c", 11, 12, "x"))}},
 	{name: "the same value twice", want: linear, history: []Operation{
-		at(1, 0, write("a", 1, 2, "x")), at(2, 0, write("a", 3, 4, "y")), at(3, 0, write("a", 5, 6, "x")), at(3, 0, readOf("b", 7, 8, "x"))}},
+		at(1, 0, write("a", 1, 2, "x")), at(2, 0, write("a", 3, 4, "y")), at(3, 0, write("a", 5, 6, "x")),
+		at(3, 0, readOf("b", 7, 8, "x"))}},
 	{name: "an unknown write took effect late", want: linear, history: []Operation{
-		unknown(write("b", 1, 0, "y")), at(1, 0, write("a", 3, 4, "x")), at(1, 0, readOf("c", 5, 6, "x")), at(2, 0, readOf("c", 7, 8, "y"))}},
+		unknown(write("b", 1, 0, "y")), at(1, 0, write("a", 3, 4, "x")), at(1, 0, readOf("c", 5, 6, "x")),
+		at(2, 0, readOf("c", 7, 8, "y"))}},
 	{name: "adds add up, one of them unknown", want: linear, history: []Operation{
 		at(0, 1, rmw("a", 1, 10, "1", register.Add, "1")), unknown(rmw("b", 1, 0, "", register.Add, "1")),
 		at(0, 3, rmw("c", 11, 12, "3", register.Add, "1")), at(0, 3, readOf("c", 13, 14, "3"))}},
@@ -74,15 +77,18 @@ var gaps = []struct {
 		withID(7, 1, at(0, 1, rmw("b", 4, 5, "1", register.Add, "1"))), at(0, 1, readOf("b", 6, 7, "1"))}},
 
 	{name: "new, then old elsewhere, during a write", want: regular, history: []Operation{
-		at(1, 0, write("a", 1, 2, "x")), at(2, 0, write("b", 3, 20, "y")), at(2, 0, readOf("c", 4, 5, "y")), at(1, 0, readOf("d", 6, 7, "x"))}},
+		at(1, 0, write("a", 1, 2, "x")), at(2, 0, write("b", 3, 20, "y")), at(2, 0, readOf("c", 4, 5, "y")),
+		at(1, 0, readOf("d", 6, 7, "x"))}},
 	{name: "new, then old elsewhere, of a write that never returned", want: regular, history: []Operation{
 		unknown(write("b", 3, 0, "y")), at(2, 0, readOf("c", 4, 5, "y")), absent("d", 600, 700)}},
 	{name: "photo-sharing: what Alice sees and Bob not yet", want: regular, history: []Operation{
-		at(1, 0, write("charlie", 1, 100, "photo")), at(1, 0, readOf("alice", 2, 3, "photo")), absent("bob", 4, 5), at(1, 0, readOf("bob", 6, 7, "photo"))}},
-	{name: "two keys seen in different orders by real time, in one order by processes", want: regular, history: []Operation{
-		on("x", at(1, 0, write("a", 1, 50, "1"))), on("y", at(1, 0, write("b", 1, 50, "1"))),
-		on("x", at(1, 0, readOf("c", 2, 3, "1"))), on("y", absent("c", 4, 5)),
-		on("y", absent("d", 6, 7)), on("x", absent("d", 8, 9))}},
+		at(1, 0, write("charlie", 1, 100, "photo")), at(1, 0, readOf("alice", 2, 3, "photo")), absent("bob", 4, 5),
+		at(1, 0, readOf("bob", 6, 7, "photo"))}},
+	{name: "two keys seen in different orders by real time, in one order by processes", want: regular,
+		history: []Operation{
+			on("x", at(1, 0, write("a", 1, 50, "1"))), on("y", at(1, 0, write("b", 1, 50, "1"))),
+			on("x", at(1, 0, readOf("c", 2, 3, "1"))), on("y", absent("c", 4, 5)),
+			on("y", absent("d", 6, 7)), on("x", absent("d", 8, 9))}},
 	{name: "an rmw is seen early by one", want: regular, history: []Operation{
 		at(0, 1, rmw("a", 1, 50, "1", register.Add, "1")), at(0, 1, readOf("b", 2, 3, "1")), absent("c", 4, 5)}},
 	{name: "a message that was sent before the read knows nothing of it", want: regular, history: []Operation{
@@ -108,7 +114,8 @@ var gaps = []struct {
 	{name: "a stale read after two writes", want: sequential, history: []Operation{
 		at(1, 0, write("a", 1, 2, "x")), at(2, 0, write("a", 3, 4, "y")), at(1, 0, readOf("b", 5, 6, "x"))}},
 	{name: "writes of two keys out of real time", want: sequential, history: []Operation{
-		on("x", at(1, 0, write("a", 10, 50, "1"))), on("y", at(1, 0, write("b", 60, 900, "1"))), on("y", at(2, 0, write("e", 10, 900, "2"))),
+		on("x", at(1, 0, write("a", 10, 50, "1"))), on("y", at(1, 0, write("b", 60, 900, "1"))),
+		on("y", at(2, 0, write("e", 10, 900, "2"))),
 		on("y", at(2, 0, readOf("c", 20, 30, "2"))), on("x", absent("c", 40, 45)),
 		on("y", at(1, 0, readOf("d", 70, 80, "1"))), on("y", at(2, 0, readOf("d", 90, 100, "2")))}},
 	{name: "writes of one key out of real time", want: sequential, history: []Operation{
@@ -129,38 +136,53 @@ var gaps = []struct {
 		at(1, 0, write("a", 1, 50, "x")), at(1, 0, readOf("b", 2, 3, "x")), absent("c", 9, 10)},
 		messages: []Message{message("b", 4, "f", 5)}, fences: []Fence{{"f", 6, 8}}},
 	{name: "an rmw had ended with the first of two answers", want: sequential, history: []Operation{
-		withID(7, 1, at(0, 1, rmw("a", 1, 10, "1", register.Add, "1"))), withID(7, 1, at(0, 1, rmw("b", 2, 50, "1", register.Add, "1"))), absent("c", 11, 12)}},
+		withID(7, 1, at(0, 1, rmw("a", 1, 10, "1", register.Add, "1"))),
+		withID(7, 1, at(0, 1, rmw("b", 2, 50, "1", register.Add, "1"))), absent("c", 11, 12)}},
 	{name: "an rmw was missed by a later read", want: sequential, history: []Operation{
 		at(0, 1, rmw("a", 1, 2, "1", register.Add, "1")), absent("b", 3, 4)}},
 	{name: "a refused rmw is a write, too", want: sequential, history: []Operation{
-		at(1, 0, write("a", 51, 99, "word")), at(1, 1, with(register.Failed, rmw("b", 60, 61, "", register.Add, "1"))), absent("c", 62, 63)}},
+		at(1, 0, write("a", 51, 99, "word")), at(1, 1, with(register.Failed, rmw("b", 60, 61, "", register.Add, "1"))),
+		absent("c", 62, 63)}},
 	{name: "an unknown write took effect before a write that had ended", want: sequential, history: []Operation{
-		at(2, 0, write("a", 1, 2, "x")), unknown(write("b", 3, 0, "y")), at(1, 0, readOf("c", 4, 5, "y")), at(2, 0, readOf("c", 6, 7, "x"))}},
+		at(2, 0, write("a", 1, 2, "x")), unknown(write("b", 3, 0, "y")), at(1, 0, readOf("c", 4, 5, "y")),
+		at(2, 0, readOf("c", 6, 7, "x"))}},
 
 	{name: "new, then old in one process", want: none, history: []Operation{
 		at(1, 0, write("b", 1, 20, "y")), at(1, 0, readOf("c", 4, 5, "y")), absent("c", 6, 7)}},
 	{name: "two readers disagree on the order of concurrent writes", want: none, history: []Operation{
 		at(1, 0, write("a", 1, 100, "x")), at(2, 0, write("b", 1, 100, "y")),
-		at(1, 0, readOf("c", 11, 12, "x")), at(2, 0, readOf("c", 13, 14, "y")), at(2, 0, readOf("d", 11, 12, "y")), at(1, 0, readOf("d", 13, 14, "x"))}},
+		at(1, 0, readOf("c", 11, 12, "x")), at(2, 0, readOf("c", 13, 14, "y")), at(2, 0, readOf("d", 11, 12, "y")),
+		at(1, 0, readOf("d", 13, 14, "x"))}},
 	{name: "two readers disagree on the order of writes of two keys", want: none, history: []Operation{
 		on("x", at(1, 0, write("a", 1, 100, "1"))), on("y", at(1, 0, write("b", 1, 100, "1"))),
 		on("x", at(1, 0, readOf("c", 11, 12, "1"))), on("y", absent("c", 13, 14)),
 		on("y", at(1, 0, readOf("d", 11, 12, "1"))), on("x", absent("d", 13, 14))}},
 	{name: "causality over two keys and three processes", want: none, history: []Operation{
-		on("x", unknown(write("a", 1, 0, "1"))), on("x", at(1, 0, readOf("b", 2, 3, "1"))), on("y", at(1, 0, write("b", 4, 50, "1"))),
+		on("x", unknown(write("a", 1, 0, "1"))), on("x", at(1, 0, readOf("b", 2, 3, "1"))),
+		on("y", at(1, 0, write("b", 4, 50, "1"))),
 		on("y", at(1, 0, readOf("c", 5, 6, "1"))), on("x", absent("c", 7, 8))}},
-	{name: "one's own write is missed", want: none, history: []Operation{at(1, 0, write("a", 1, 2, "x")), absent("a", 3, 4)}},
-	{name: "a read of what was never written", want: none, history: []Operation{write("a", 1, 2, "x"), readOf("b", 3, 4, "z")}},
+	{
+		name: "one's own write is missed", want: none,
+		history: []Operation{at(1, 0, write("a", 1, 2, "x")), absent("a", 3, 4)},
+	},
+	{
+		name: "a read of what was never written", want: none,
+		history: []Operation{write("a", 1, 2, "x"), readOf("b", 3, 4, "z")},
+	},
 	{name: "a lost update", want: none, history: []Operation{
 		at(0, 1, rmw("a", 1, 10, "1", register.Add, "1")), at(0, 2, rmw("b", 1, 10, "1", register.Add, "1"))}},
 	{name: "an unavailable write took effect", want: none, history: []Operation{
 		with(register.Unavailable, write("a", 1, 2, "x")), readOf("b", 3, 4, "x")}},
-	{name: "an empty value is not an absent one", want: none, history: []Operation{at(1, 0, write("a", 1, 2, "")), absent("a", 3, 4)}},
+	{
+		name: "an empty value is not an absent one", want: none,
+		history: []Operation{at(1, 0, write("a", 1, 2, "")), absent("a", 3, 4)},
+	},
 	{name: "x, y, x with one x", want: none, history: []Operation{
 		at(1, 0, write("a", 1, 100, "x")), at(2, 0, write("b", 1, 100, "y")),
 		at(1, 0, readOf("c", 2, 3, "x")), at(2, 0, readOf("c", 4, 5, "y")), at(1, 0, readOf("c", 6, 7, "x"))}},
 	{name: "who got the second answer to an rmw knows of it", want: none, history: []Operation{
-		withID(7, 1, unknown(rmw("a", 1, 0, "", register.Add, "1"))), withID(7, 1, at(0, 1, rmw("b", 4, 5, "1", register.Add, "1"))), absent("b", 6, 7)}},
+		withID(7, 1, unknown(rmw("a", 1, 0, "", register.Add, "1"))),
+		withID(7, 1, at(0, 1, rmw("b", 4, 5, "1", register.Add, "1"))), absent("b", 6, 7)}},
 	{name: "a retry got another answer", want: none, history: []Operation{
 		withID(7, 1, rmw("a", 1, 2, "1", register.Add, "1")), withID(7, 1, rmw("a", 3, 4, "2", register.Add, "1"))}},
 }
@@ -170,7 +192,8 @@ func sequentialOnly(history []Operation) []Operation {
 	var slow []Operation
 	for i, o := range history {
 		if o.Request.Kind != register.Read && o.Known() {
-			// A write that ends with the last operation is before nothing by real time; its own process goes on as before.
+			// A write that ends with the last operation is before nothing by real time; its own process goes on as
+			// before.
 			if o.Returned < last(history) {
 				o.Returned = last(history)
 				for j := range history {
@@ -210,16 +233,20 @@ func TestCheckRSCTellsTheModelsApart(t *testing.T) {
 			if test.want <= regular {
 				want = RegularSequential
 			}
-			for name, history := range map[string][]Operation{"as they are": test.history, "without carstamps": withoutCarstamps(test.history)} {
+			for name, history := range map[string][]Operation{
+				"as they are": test.history, "without carstamps": withoutCarstamps(test.history),
+			} {
 				v := checkRSC(t, history, options)
 				if v.Outcome != want {
 					t.Errorf("%s: got %s, want %s\n%s", name, v.Outcome, want, v.Explanation)
 				}
-				if v.OK() != (want == RegularSequential) || (v.Explanation == "") != v.OK() || v.OK() != (len(v.Failing) == 0) {
+				if v.OK() != (want == RegularSequential) || (v.Explanation == "") != v.OK() ||
+					v.OK() != (len(v.Failing) == 0) {
 					t.Errorf("%s: OK is %t, failing %v, explanation %q", name, v.OK(), v.Failing, v.Explanation)
 				}
 			}
-			if got := Check(t.Context(), test.history, Options{Timeout: time.Minute}).OK(); got != (test.want == linear) {
+			got := Check(t.Context(), test.history, Options{Timeout: time.Minute}).OK()
+			if got != (test.want == linear) {
 				t.Errorf("linearizable is %t", got)
 			}
 			// Without real time, messages and fences only what is not sequential is refused.
@@ -256,14 +283,17 @@ func TestCheckRSCExplainsTheShortestCycle(t *testing.T) {
 		{"writes of two keys out of real time", "is a write that had ended before the next one, a write too, began"},
 		{"one's own write is missed", "found the value that the next one replaced"},
 		{"new, then old in one process", "ended before the next one began, and c knew it"},
-		{"a fence orders what comes after it", "came before a fence of b, from 4ns to 6ns, which had ended before the next one began"},
-		{"writes of one key out of real time", "changed the key before the next one did, by their carstamps 1/0.0.0/0 and 2/0.0.0/0"},
+		{"a fence orders what comes after it",
+			"came before a fence of b, from 4ns to 6ns, which had ended before the next one began"},
+		{"writes of one key out of real time",
+			"changed the key before the next one did, by their carstamps 1/0.0.0/0 and 2/0.0.0/0"},
 	} {
 		for _, gap := range gaps {
 			if gap.name != test.name {
 				continue
 			}
-			if v := checkRSC(t, gap.history, RSCOptions{Messages: gap.messages, Fences: gap.fences}); !strings.Contains(v.Explanation, test.want) {
+			if v := checkRSC(t, gap.history,
+				RSCOptions{Messages: gap.messages, Fences: gap.fences}); !strings.Contains(v.Explanation, test.want) {
 				t.Errorf("%s: there is no %q in\n%s", test.name, test.want, v.Explanation)
 			}
 		}
@@ -271,10 +301,13 @@ func TestCheckRSCExplainsTheShortestCycle(t *testing.T) {
 }
 
 func TestCheckRSCRefusesWhatCantHaveBeen(t *testing.T) {
-	if _, err := CheckRSC(t.Context(), nil, RSCOptions{Messages: []Message{message("a", 1, "b", 2), message("a", 5, "b", 5)}}); err == nil || !strings.Contains(err.Error(), "Messages[1]") {
+	if _, err := CheckRSC(t.Context(), nil,
+		RSCOptions{Messages: []Message{message("a", 1, "b", 2), message("a", 5, "b", 5)}}); err == nil ||
+		!strings.Contains(err.Error(), "Messages[1]") {
 		t.Errorf("a message that was received when it was sent: %v", err)
 	}
-	if _, err := CheckRSC(t.Context(), nil, RSCOptions{Fences: []Fence{{"a", 5, 4}}}); err == nil || !strings.Contains(err.Error(), "Fences[0]") {
+	if _, err := CheckRSC(t.Context(), nil, RSCOptions{Fences: []Fence{{"a", 5, 4}}}); err == nil ||
+		!strings.Contains(err.Error(), "Fences[0]") {
 		t.Errorf("a fence that ended before it began: %v", err)
 	}
 }
@@ -341,8 +374,10 @@ func TestLeavesAndFindsAgreeWithTheFunctions(t *testing.T) {
 			o.known = known
 			value, kind := leaves(&o)
 			told[name] = told[name] || kind == leavesValue
-			if kind == leavesNothing && !next.Equal(base) || kind == leavesValue && !next.Equal(value) && (known || !next.Equal(base)) {
-				t.Fatalf("%s %q of %q left %q, and not %q; its outcome is known: %t", name, list, base, next, value, known)
+			if kind == leavesNothing && !next.Equal(base) ||
+				kind == leavesValue && !next.Equal(value) && (known || !next.Equal(base)) {
+				t.Fatalf("%s %q of %q left %q, and not %q; its outcome is known: %t", name, list,
+					base, next, value, known)
 			}
 		}
 	}

@@ -48,8 +48,13 @@ func orderKey(ctx context.Context, registry *register.Registry, ops []rscOp, key
 	return groups, ok
 }
 
-func orderKeyOnce(ctx context.Context, registry *register.Registry, ops []rscOp, key []int, eager bool) ([]rscGroup, bool) {
-	v := versions{ctx: ctx, registry: registry, ops: ops, groups: []rscGroup{{changer: -1}}, budget: maxFilling + 4*len(key), eager: eager}
+func orderKeyOnce(
+	ctx context.Context, registry *register.Registry, ops []rscOp, key []int, eager bool,
+) ([]rscGroup, bool) {
+	v := versions{
+		ctx: ctx, registry: registry, ops: ops, groups: []rscGroup{{changer: -1}},
+		budget: maxFilling + 4*len(key), eager: eager,
+	}
 	var order []int
 	for _, i := range key {
 		o := &ops[i]
@@ -173,7 +178,8 @@ func (v *versions) fillBy(count int, value register.Value, wanted func(register.
 		if v.budget--; v.budget < 0 {
 			return false
 		}
-		if next, fits := outcome(v.registry, value, &v.ops[i].step); fits && v.fillBy(count-1, next, wanted, append(run, at)) {
+		next, fits := outcome(v.registry, value, &v.ops[i].step)
+		if fits && v.fillBy(count-1, next, wanted, append(run, at)) {
 			return true
 		}
 	}

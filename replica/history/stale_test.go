@@ -32,7 +32,8 @@ func TestCheckStaleTellsHistoriesApart(t *testing.T) {
 		{"the value before, beyond the bound", Violation, []Operation{
 			write("a", 1, 2, "x"), write("a", 21, 22, "y"), mayBeStale(readOf("b", 33, 34, "x"))}},
 		{"the value before that, within the bound", Linearizable, []Operation{
-			write("a", 1, 2, "x"), write("a", 21, 22, "y"), write("a", 23, 24, "z"), mayBeStale(readOf("b", 30, 31, "x"))}},
+			write("a", 1, 2, "x"), write("a", 21, 22, "y"), write("a", 23, 24, "z"),
+			mayBeStale(readOf("b", 30, 31, "x"))}},
 		{"a long read counts from its beginning", Linearizable, []Operation{
 			write("a", 1, 2, "x"), write("a", 21, 22, "y"), mayBeStale(readOf("b", 30, 60, "x"))}},
 		{"absent, within the bound", Linearizable, []Operation{write("a", 1, 2, "x"), mayBeStale(absent("b", 8, 9))}},
@@ -41,7 +42,8 @@ func TestCheckStaleTellsHistoriesApart(t *testing.T) {
 		{"what is written later", Violation, []Operation{mayBeStale(readOf("b", 1, 2, "x")), write("a", 3, 4, "x")}},
 		{"back and forth", Linearizable, []Operation{
 			write("a", 1, 2, "x"), write("a", 21, 22, "y"),
-			mayBeStale(readOf("b", 24, 25, "y")), mayBeStale(readOf("b", 26, 27, "x")), mayBeStale(readOf("b", 28, 29, "y"))}},
+			mayBeStale(readOf("b", 24, 25, "y")), mayBeStale(readOf("b", 26, 27, "x")),
+			mayBeStale(readOf("b", 28, 29, "y"))}},
 		{"what is lost later", Violation, []Operation{
 			write("a", 1, 2, "x"), lost, mayBeStale(readOf("c", 23, 24, "lost")), readOf("d", 40, 41, "x")}},
 		{"what is lost later, of which nobody was told", Linearizable, []Operation{

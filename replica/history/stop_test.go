@@ -36,7 +36,8 @@ func (c *countdown) Err() error {
 func hard() []Operation {
 	var history []Operation
 	for i := range 24 {
-		history = append(history, unknown(rmw(string(rune('a'+i)), 1, 0, "", register.Append, strings.Repeat(string(rune('a'+i)), 1+i%3))))
+		history = append(history,
+			unknown(rmw(string(rune('a'+i)), 1, 0, "", register.Append, strings.Repeat(string(rune('a'+i)), 1+i%3))))
 	}
 	return append(history, readOf("z", 2, 3, strings.Repeat("-", 40)))
 }
@@ -46,7 +47,8 @@ func hard() []Operation {
 func TestAStoppedCheckProvesNothing(t *testing.T) {
 	limit := Options{Timeout: time.Minute} // a check that goes on ends with it
 	for looks := int64(0); looks < 2_000_000; looks = 2*looks + 1 {
-		if v := Check(endsAfter(t, looks), hard(), limit); v.Outcome != Stopped || v.OK() || !strings.Contains(v.Explanation, "stopped") {
+		if v := Check(endsAfter(t, looks), hard(), limit); v.Outcome != Stopped || v.OK() ||
+			!strings.Contains(v.Explanation, "stopped") {
 			t.Fatalf("after %d looks: %s: %s", looks, v.Outcome, v.Explanation)
 		}
 	}
@@ -66,7 +68,8 @@ func TestAStoppedCheckProvesNothing(t *testing.T) {
 			}
 		}
 	}
-	if v, err := CheckRSC(endsAfter(t, 5000), hard(), RSCOptions{MaxStates: 1 << 40}); err != nil || v.Outcome != Stopped || v.OK() {
+	if v, err := CheckRSC(endsAfter(t, 5000), hard(), RSCOptions{MaxStates: 1 << 40}); err != nil ||
+		v.Outcome != Stopped || v.OK() {
 		t.Errorf("by rsc: %s, %v", v.Outcome, err)
 	}
 }
@@ -97,7 +100,8 @@ func mustRSC(t *testing.T, ctx context.Context, history []Operation) Outcome {
 }
 
 func TestReadingIsBounded(t *testing.T) {
-	const line = `{"client":"a","kind":"write","key":"k","value":"v","invoked_ns":1,"returned_ns":2,"status":"ok"}` + "\n"
+	const line = `{"client":"a","kind":"write","key":"k","value":"v","invoked_ns":1,"returned_ns":2,"status":"ok"}` +
+		"\n"
 	_, err := ReadRecord(endsAfter(t, 3), strings.NewReader(strings.Repeat(line, 10)), false)
 	if err == nil || !strings.HasPrefix(err.Error(), "line 4: stopped") {
 		t.Errorf("a reader whose context ends before the 4th line: %v", err)
@@ -106,7 +110,8 @@ func TestReadingIsBounded(t *testing.T) {
 	for _, extra := range []int{0, 1} {
 		spaces := strings.Repeat(" ", MaxLine-len(line)+extra)
 		_, err := ReadRecord(t.Context(), bufio.NewReaderSize(strings.NewReader(line+spaces+line), 1<<16), false)
-		if extra == 0 && err != nil || extra == 1 && (err == nil || !strings.Contains(err.Error(), "line 2: longer than 128 MiB")) {
+		if extra == 0 && err != nil ||
+			extra == 1 && (err == nil || !strings.Contains(err.Error(), "line 2: longer than 128 MiB")) {
 			t.Errorf("a line of %d bytes: %v", MaxLine+extra, err)
 		}
 	}

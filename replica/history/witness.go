@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// What a replay may do beyond one pass before it leaves the key to the search: of a hundred steps, less than a second.
+	// What a replay may do beyond one pass before it leaves the key to the search: of a hundred steps, less than a
+	// second.
 	tries      = 1_000_000
 	maxUnknown = 3 // unknown effects in a row that are tried to explain one answer, beside those that a read shows
 )
@@ -116,7 +117,9 @@ func stamps(registry *register.Registry, steps []step) map[string]register.Carst
 		told[s.Result.Carstamp] = true
 		if s.Request.Kind == register.Read && s.Result.Value.Present() {
 			// Rmws that came between changed nothing, since no two writes here have one value.
-			seen[string(s.Result.Value)] = register.Carstamp{Timestamp: s.Result.Carstamp.Timestamp, Writer: s.Result.Carstamp.Writer}
+			seen[string(s.Result.Value)] = register.Carstamp{
+				Timestamp: s.Result.Carstamp.Timestamp, Writer: s.Result.Carstamp.Writer,
+			}
 		}
 	}
 	for i := range steps {
@@ -128,7 +131,8 @@ func stamps(registry *register.Registry, steps []step) map[string]register.Carst
 		var found *step
 		several := false // such as for a comparison that failed: it agrees with nearly all
 		for _, w := range lacking {
-			if _, agrees := answer(registry, w.Request.Value, s); agrees && w.from <= s.Returned && seen[string(w.Request.Value)].IsZero() {
+			if _, agrees := answer(registry, w.Request.Value, s); agrees && w.from <= s.Returned &&
+				seen[string(w.Request.Value)].IsZero() {
 				several, found = found != nil, w
 			}
 			if several {
@@ -171,8 +175,8 @@ type replay struct {
 	used     []int           // unknown steps that were placed, by class
 	budget   int
 	counted  bool // a step with a carstamp comes only where the count is right
-	// early has rmws come before their carstamp, too: one that is applied at least once is answered with the carstamp of
-	// the last time.
+	// early has rmws come before their carstamp, too: one that is applied at least once is answered with the carstamp
+	// of the last time.
 	early bool
 	taken []bool // steps of the order that came early
 	// failed are the points from which nothing led on: another order of the same loose steps comes to them again.

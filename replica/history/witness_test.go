@@ -57,7 +57,8 @@ func TestAppendsThatAReadShowsArePlaced(t *testing.T) {
 	read := readOf("r", 1000, 1010, shown)
 	read.Result.Carstamp = register.Carstamp{RMWs: many}
 	operations = append(operations, read)
-	if v := Check(t.Context(), operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable || v.Searched != 0 {
+	if v := Check(t.Context(), operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable ||
+		v.Searched != 0 {
 		t.Errorf("%v, %d keys were searched", v.Outcome, v.Searched)
 	}
 	last := rmw("last", 1020, 1030, fmt.Sprint(len(shown)+len("<41>")), register.Append, "<41>")
@@ -90,7 +91,8 @@ func TestReplayComesBackFromAWrongWrite(t *testing.T) {
 		o.Result.Carstamp = register.Carstamp{Timestamp: 5, Writer: 1, RMWs: 1}
 	}
 	operations = append(operations, unknown(write("u", 50, 100, "34000")), appended, read)
-	if v := Check(t.Context(), operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable || v.Searched != 0 {
+	v := Check(t.Context(), operations, Options{Timeout: time.Minute})
+	if v.Outcome != Linearizable || v.Searched != 0 {
 		t.Errorf("%v, %d keys were searched", v.Outcome, v.Searched)
 	}
 }
@@ -105,7 +107,8 @@ func TestCarstampsThatCountTellHowManyWritesThereWere(t *testing.T) {
 	}
 	both, counted, gaps := 0, 0, 0
 	for seed := range uint64(200) {
-		history := atomic(rand.New(rand.NewPCG(seed, 5)), shape{operations: 60, clients: 6, keys: 1, unknown: 0.3, counted: true})
+		history := atomic(rand.New(rand.NewPCG(seed, 5)),
+			shape{operations: 60, clients: 6, keys: 1, unknown: 0.3, counted: true})
 		byCount := proves(history)
 		for i := range history {
 			history[i].Result.Carstamp.Timestamp *= 100
@@ -182,10 +185,12 @@ func TestAnRMWComesBeforeItsCarstamp(t *testing.T) {
 	}
 	operations := []Operation{member("slow", 0, 1000, "6", 8), member("a", 10, 20, "32", 3), read(30, "+32\n+6\n", 3)}
 	for i := range 20 {
-		operations = append(operations, unknown(rmw(fmt.Sprint("u", i), 5, 1000, "", register.AddMember, fmt.Sprint(100+i))))
+		operations = append(operations,
+			unknown(rmw(fmt.Sprint("u", i), 5, 1000, "", register.AddMember, fmt.Sprint(100+i))))
 	}
 	operations = append(operations, member("b", 900, 910, "7", 9), read(920, "+32\n+6\n+7\n", 9))
-	if v := Check(t.Context(), operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable || v.Searched != 0 {
+	if v := Check(t.Context(), operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable ||
+		v.Searched != 0 {
 		t.Errorf("%v, %d keys were searched: %s", v.Outcome, v.Searched, v.Explanation)
 	}
 	operations[0].Invoked = 40 // after the read

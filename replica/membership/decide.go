@@ -71,8 +71,8 @@ const (
 )
 
 // Decide decides on the view that follows the recorded one, for every protocol: it is the one place where a change of
-// members begins, is finished or is abandoned. One step at a time, and none before the recorded view took hold, but for
-// the end of a change that is abandoned. The caller records the next view, and tells it to members only then.
+// members begins, is finished or is abandoned. One step at a time, and none before the recorded view is committed, but
+// for the end of a change that is abandoned. The caller records the next view, and tells it to members only then.
 //
 // Where there are partitions, it also decides who keeps them (decideMembers, decidePartitions); a change begins when
 // nothing is to be done there. What the first waits for keeps the second from nothing.
@@ -99,7 +99,7 @@ func Decide(s Snapshot) Decision {
 	return s.begin(parts)
 }
 
-// begin makes the joint view of the change that is wanted, if there is one, once the plain view took hold and the
+// begin makes the joint view of the change that is wanted, if there is one, once the plain view is committed and the
 // newcomers have named their disks. Else the decision stays as it is, with what is waited for.
 func (s *Snapshot) begin(d Decision) Decision {
 	if !s.View.Quorum(s.holds) {

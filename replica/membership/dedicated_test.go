@@ -115,7 +115,8 @@ func TestADedicatedWitnessRetires(t *testing.T) {
 				t.Errorf("partition %d is %s", i, text(part))
 			}
 		}
-		if again, err := ChangeWitnesses(got, []view.Witness{{ID: id, Site: "a", Disk: fmt.Sprint("disk-", id)}}, nil); err == nil {
+		again, err := ChangeWitnesses(got, []view.Witness{{ID: id, Site: "a", Disk: fmt.Sprint("disk-", id)}}, nil)
+		if err == nil {
 			t.Errorf("witness %d came twice: %+v", id, again.Witnesses)
 		}
 	}

@@ -13,7 +13,8 @@ import (
 func founders(n int) (all []Founder) {
 	for i := range n {
 		id := view.MemberID(i + 1)
-		all = append(all, Founder{ID: id, Site: fmt.Sprint("site-", id), Address: address(id), Disk: fmt.Sprint("disk-", id)})
+		all = append(all,
+			Founder{ID: id, Site: fmt.Sprint("site-", id), Address: address(id), Disk: fmt.Sprint("disk-", id)})
 	}
 	return all
 }
@@ -113,19 +114,22 @@ func TestRebuild(t *testing.T) {
 		epoch   uint64 // 0: not known
 		fails   string
 	}{
-		"nobody":                        {nil, 0, ""},
-		"one of three":                  {[]Report{{1, first}}, 0, ""},
-		"two of three":                  {[]Report{{1, first}, {2, first}}, 1, ""},
-		"the same one twice":            {[]Report{{1, first}, {1, first}}, 0, ""},
-		"one without a view":            {[]Report{{1, first}, {2, view.View{}}}, 0, ""},
-		"one ahead":                     {[]Report{{1, second}, {2, first}}, 2, ""},
-		"the one ahead and who leaves":  {[]Report{{1, second}, {3, first}}, 0, ""},
-		"who leaves is ahead":           {[]Report{{3, second}, {1, first}, {4, second}}, 2, ""},
-		"the removed one and a stale":   {[]Report{{3, first}, {2, first}}, 1, ""},
-		"three of those to be five":     {[]Report{{2, five}, {3, five}, {4, five}}, 2, ""},
-		"those who stay, of five":       {[]Report{{2, five}, {3, five}}, 0, ""}, // the others may have finished the change
-		"two views of one epoch":        {[]Report{{1, second}, {2, other}}, 0, "two views of epoch 2"},
-		"two views of an earlier epoch": {[]Report{{1, second}, {2, second}, {3, change(t, first, 1, 1)}}, 0, "two views of epoch 2"},
+		"nobody":                       {nil, 0, ""},
+		"one of three":                 {[]Report{{1, first}}, 0, ""},
+		"two of three":                 {[]Report{{1, first}, {2, first}}, 1, ""},
+		"the same one twice":           {[]Report{{1, first}, {1, first}}, 0, ""},
+		"one without a view":           {[]Report{{1, first}, {2, view.View{}}}, 0, ""},
+		"one ahead":                    {[]Report{{1, second}, {2, first}}, 2, ""},
+		"the one ahead and who leaves": {[]Report{{1, second}, {3, first}}, 0, ""},
+		"who leaves is ahead":          {[]Report{{3, second}, {1, first}, {4, second}}, 2, ""},
+		"the removed one and a stale":  {[]Report{{3, first}, {2, first}}, 1, ""},
+		"three of those to be five":    {[]Report{{2, five}, {3, five}, {4, five}}, 2, ""},
+		// the others may have finished the change
+		"those who stay, of five": {[]Report{{2, five}, {3, five}}, 0, ""},
+		"two views of one epoch":  {[]Report{{1, second}, {2, other}}, 0, "two views of epoch 2"},
+		"two views of an earlier epoch": {
+			[]Report{{1, second}, {2, second}, {3, change(t, first, 1, 1)}}, 0, "two views of epoch 2",
+		},
 	} {
 		v, known, err := Rebuild(test.reports)
 		if (err == nil) != (test.fails == "") || err != nil && !strings.Contains(err.Error(), test.fails) {
@@ -137,7 +141,8 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// Whatever is told to whom, and whoever answers, over all kinds of changes: a view that took hold is never forgotten.
+// Whatever is told to whom, and whoever answers, over all kinds of changes: a view that was committed is never
+// forgotten.
 func TestAViewThatTookHoldIsAlwaysRebuilt(t *testing.T) {
 	for seed := range uint64(3000) {
 		random := rand.New(rand.NewPCG(1, seed))
@@ -174,7 +179,7 @@ func TestAViewThatTookHoldIsAlwaysRebuilt(t *testing.T) {
 	}
 }
 
-// step makes the next view, if one may be made: an abandoned change needs nothing, all else that the view took hold.
+// step makes the next view, if one may be made: an abandoned change needs nothing, all else that the view is committed.
 func step(t *testing.T, random *rand.Rand, v view.View, taken bool) view.View {
 	t.Helper()
 	switch {
@@ -212,6 +217,7 @@ func checkRebuild(t *testing.T, seed uint64, random *rand.Rand, held map[view.Me
 	}
 	v, known, err := Rebuild(reports)
 	if err != nil || known && v.Epoch < committed {
-		t.Fatalf("seed %d: rebuilt epoch %d (%v) though %d was committed, from %d reports", seed, v.Epoch, err, committed, len(reports))
+		t.Fatalf("seed %d: rebuilt epoch %d (%v) though %d was committed, from %d reports", seed, v.Epoch, err,
+			committed, len(reports))
 	}
 }

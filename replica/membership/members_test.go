@@ -47,7 +47,8 @@ func TestMembersChange(t *testing.T) {
 		abandon   int    // after so many rounds; 0: it is not
 		want      string // the members, then the partitions
 	}{
-		{"one is replaced", 3, 1, 1, []view.MemberID{3}, nil, 1, 0, "[1 5 7] w[2 6 8]: 1 [5] w[6]; 5 [7] w[8]; 7 [1] w[2]"},
+		{"one is replaced", 3, 1, 1, []view.MemberID{3}, nil, 1, 0,
+			"[1 5 7] w[2 6 8]: 1 [5] w[6]; 5 [7] w[8]; 7 [1] w[2]"},
 		{"a lost one is replaced", 3, 1, 1, []view.MemberID{3}, []view.MemberID{3}, 1, 0, ""},
 		{"three become five", 3, 1, 2, nil, nil, 2, 0, ""},
 		{"five become three", 5, 2, 0, []view.MemberID{1, 9}, nil, 1, 0, ""},
@@ -70,7 +71,8 @@ func TestMembersChange(t *testing.T) {
 				}
 				newcomers = append(newcomers, Founder{ID: id, Site: site, Disk: fmt.Sprint("d", id)})
 				if !slices.Contains(c.dead, id) {
-					named = append(named, view.Witness{ID: WitnessOf(id), Site: site, Disk: fmt.Sprint("w", id), Beside: id})
+					named = append(named,
+						view.Witness{ID: WitnessOf(id), Site: site, Disk: fmt.Sprint("w", id), Beside: id})
 				}
 			}
 			joint, err := Change(v, newcomers, c.leave)
@@ -119,7 +121,8 @@ func TestAChangeThatNoQuorumHoldsIsAbandoned(t *testing.T) {
 		t.Errorf("nobody asks for that, and the next view is %+v, waits %q", d.Next, d.Waits)
 	}
 	s.Abandon = true
-	if d := decideMembers(s); !d.Changed() || d.Next.Joint() || !slices.Equal(ids(d.Next), []view.MemberID{1, 3, 5, 7, 9}) {
+	if d := decideMembers(s); !d.Changed() || d.Next.Joint() ||
+		!slices.Equal(ids(d.Next), []view.MemberID{1, 3, 5, 7, 9}) {
 		t.Errorf("the next view is %+v, waits %q", d.Next, d.Waits)
 	}
 	s = snapshot(joint, p, 3, 5, 7)
@@ -142,7 +145,9 @@ func TestMembersWaitsForWhatIsMissing(t *testing.T) {
 	}{
 		{"witness 8, beside the newcomer 7, has not named its disk yet", func(*Snapshot) {}},
 		{"not held by a quorum", func(s *Snapshot) { s.Members[1].Digest, s.Members[2].Digest = "", "" }},
-		{"the record is behind; rebuild it", func(s *Snapshot) { s.Members[1].Digest, s.Members[1].Epoch = "later", s.View.Epoch+1 }},
+		{"the record is behind; rebuild it", func(s *Snapshot) {
+			s.Members[1].Digest, s.Members[1].Epoch = "later", s.View.Epoch+1
+		}},
 	} {
 		if got, d := drive(t, joint, p, c.say); !got.Joint() || !strings.Contains(strings.Join(d.Waits, "\n"), c.want) {
 			t.Errorf("%+v waits for %q, want %q", got, d.Waits, c.want)

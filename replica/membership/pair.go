@@ -38,5 +38,7 @@ func everySecond(first view.MemberID, count int) (ids []view.MemberID) {
 // paired reports whether each member has an odd ID, and each witness that of the member beside it.
 func paired(v view.View) bool {
 	return !slices.ContainsFunc(v.Members, func(m view.Member) bool { return m.ID%2 == 0 }) &&
-		!slices.ContainsFunc(v.Witnesses, func(w view.Witness) bool { return w.Beside == 0 || w.ID != WitnessOf(w.Beside) })
+		!slices.ContainsFunc(v.Witnesses, func(w view.Witness) bool {
+			return w.Beside == 0 || w.ID != WitnessOf(w.Beside)
+		})
 }

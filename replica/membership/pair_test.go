@@ -32,12 +32,16 @@ func TestTheWitnessOfANewcomerComesLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := ChangeWitnesses(joint, []view.Witness{{ID: WitnessOf(ids[0]), Site: "d", Disk: "w7", Beside: ids[0]}}, nil)
+	next, err := ChangeWitnesses(joint,
+		[]view.Witness{{ID: WitnessOf(ids[0]), Site: "d", Disk: "w7", Beside: ids[0]}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for want, try := range map[string]func() error{
-		"8 goes only with member 7": func() error { _, err := ChangeWitnesses(next, nil, []view.MemberID{8}); return err },
+		"8 goes only with member 7": func() error {
+			_, err := ChangeWitnesses(next, nil, []view.MemberID{8})
+			return err
+		},
 		"is named twice": func() error {
 			_, err := ChangeWitnesses(next, []view.Witness{{ID: 8, Disk: "other", Beside: 7}}, nil)
 			return err

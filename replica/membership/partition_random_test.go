@@ -41,7 +41,9 @@ func (w *walk) draw() Snapshot {
 			}
 			if p.Master == r.Member {
 				part.Recovered = w.random.IntN(2) == 0
-				part.CaughtUp = slices.DeleteFunc(part.CaughtUp, func(view.MemberID) bool { return w.random.IntN(2) == 0 })
+				part.CaughtUp = slices.DeleteFunc(part.CaughtUp, func(view.MemberID) bool {
+					return w.random.IntN(2) == 0
+				})
 			}
 		}
 		s.Members = append(s.Members, r)
@@ -49,7 +51,8 @@ func (w *walk) draw() Snapshot {
 	for _, r := range full.Witnesses {
 		r.Disk = w.disks[r.Witness]
 		for i, p := range w.v.Partitions {
-			for _, f := range append(slices.Clone(p.Formers), view.Former{Term: p.Term}, view.Former{Term: uint64(1 + w.random.IntN(int(p.Term)))}) {
+			for _, f := range append(slices.Clone(p.Formers), view.Former{Term: p.Term},
+				view.Former{Term: uint64(1 + w.random.IntN(int(p.Term)))}) {
 				if w.random.IntN(2) == 0 {
 					r.Lives = append(r.Lives, Life{r.Witness, i, f.Term})
 				}
@@ -92,7 +95,8 @@ func (w *walk) step() {
 	}
 	for i := range w.v.Partitions {
 		if why := w.wrong(s, i, w.v.Partitions[i], d.Next.Partitions[i], d.Next.Epoch); why != "" {
-			w.t.Fatalf("seed %d: partition %d from %s to %s: %s", w.seed, i, text(w.v.Partitions[i]), text(d.Next.Partitions[i]), why)
+			w.t.Fatalf("seed %d: partition %d from %s to %s: %s", w.seed, i, text(w.v.Partitions[i]),
+				text(d.Next.Partitions[i]), why)
 		}
 	}
 	if why := w.wrongSplit(d.Next); why != "" {
@@ -111,11 +115,13 @@ func (w *walk) wrongSplit(next view.View) string {
 	parent := view.Parent(w.v.FoundedPartitions(), count)
 	before, after, child := w.v.Partitions[parent], next.Partitions[parent], next.Partitions[count]
 	switch {
-	case len(next.Partitions) != count+1 || len(next.Partitions) > w.p.Partitions || next.FoundedPartitions() != w.v.FoundedPartitions():
+	case len(next.Partitions) != count+1 || len(next.Partitions) > w.p.Partitions ||
+		next.FoundedPartitions() != w.v.FoundedPartitions():
 		return "there are too many"
 	case len(before.Formers) > 0 || len(before.Witnesses) > 0:
 		return "it is split off what witnesses may have more of: " + text(before)
-	case child.Split != next.Epoch || text(child) != text(after) || after.Master != before.Master || !slices.Equal(after.Backups, before.Backups):
+	case child.Split != next.Epoch || text(child) != text(after) || after.Master != before.Master ||
+		!slices.Equal(after.Backups, before.Backups):
 		return fmt.Sprintf("it is split off %s as %s, which goes on as %s", text(before), text(child), text(after))
 	}
 	return ""
@@ -130,10 +136,11 @@ func (w *walk) wrong(s Snapshot, i int, p, next view.Partition, epoch uint64) st
 	knew := func(id view.MemberID, all []view.Former) bool {
 		own, _ := s.said(id, i)
 		return !slices.ContainsFunc(all, func(f view.Former) bool {
-			served := !slices.ContainsFunc(append([]view.MemberID{f.Master}, f.Backups...), func(id view.MemberID) bool {
-				said, told := s.said(id, i)
-				return told && said.NotedTerm < f.Term
-			})
+			served := !slices.ContainsFunc(append([]view.MemberID{f.Master}, f.Backups...),
+				func(id view.MemberID) bool {
+					said, told := s.said(id, i)
+					return told && said.NotedTerm < f.Term
+				})
 			return !f.Has(id) && served && own.WholeTerm <= f.Term
 		})
 	}
@@ -146,7 +153,8 @@ func (w *walk) wrong(s Snapshot, i int, p, next view.Partition, epoch uint64) st
 		return ""
 	}
 	formers := slices.DeleteFunc(append(slices.Clone(p.Formers), p.Former()), func(f view.Former) bool {
-		return f.Term < p.Term && s.neverServed(i, f) && !slices.ContainsFunc(next.Formers, func(o view.Former) bool { return o.Term == f.Term })
+		return f.Term < p.Term && s.neverServed(i, f) &&
+			!slices.ContainsFunc(next.Formers, func(o view.Former) bool { return o.Term == f.Term })
 	})
 	if next.Term != epoch || fmt.Sprint(next.Formers) != fmt.Sprint(formers) {
 		return fmt.Sprintf("it recovers from %v, want %v", next.Formers, formers)
@@ -169,7 +177,8 @@ func (w *walk) wrong(s Snapshot, i int, p, next view.Partition, epoch uint64) st
 		for _, member := range w.v.Members {
 			others += index(member.ID != p.Master && linked(member.ID) && s.Alive(member.ID))
 		}
-		if !s.Suspected(p.Master) && !s.part(p.Master, i).Lost && !target && len(p.Formers) == 0 && others >= min(len(p.Backups), w.p.Faults) {
+		if !s.Suspected(p.Master) && !s.part(p.Master, i).Lost && !target && len(p.Formers) == 0 &&
+			others >= min(len(p.Backups), w.p.Faults) {
 			return "its master was neither lost nor cut off nor to go"
 		}
 		if !s.Alive(next.Master) {
@@ -200,8 +209,10 @@ func (w *walk) checkLives(s Snapshot) {
 	for _, life := range end {
 		w.counts["ended"]++
 		p := w.v.Partitions[life.Partition]
-		if life.Term == p.Term || slices.ContainsFunc(p.Formers, func(f view.Former) bool { return f.Term == life.Term }) {
-			w.t.Fatalf("seed %d: the life of term %d is ended, and partition %d is %s", w.seed, life.Term, life.Partition, text(p))
+		if life.Term == p.Term ||
+			slices.ContainsFunc(p.Formers, func(f view.Former) bool { return f.Term == life.Term }) {
+			w.t.Fatalf("seed %d: the life of term %d is ended, and partition %d is %s", w.seed, life.Term,
+				life.Partition, text(p))
 		}
 	}
 }
@@ -225,7 +236,9 @@ func (w *walk) replaceWitness() {
 func TestPartitionsAreNeverSpoilt(t *testing.T) {
 	counts := map[string]int{}
 	for seed := range uint64(150) {
-		w := &walk{t: t, random: rand.New(rand.NewPCG(2, seed)), seed: seed, disks: map[view.MemberID]string{}, counts: counts}
+		w := &walk{
+			t: t, random: rand.New(rand.NewPCG(2, seed)), seed: seed, disks: map[view.MemberID]string{}, counts: counts,
+		}
 		n := 3 + 2*w.random.IntN(2)
 		w.v, w.p = placed(t, n, 1+w.random.IntN((n-1)/2), w.random.IntN(2) == 0)
 		for _, witness := range w.v.Witnesses {
@@ -235,7 +248,9 @@ func TestPartitionsAreNeverSpoilt(t *testing.T) {
 			w.step()
 		}
 	}
-	for _, what := range []string{"nothing", "recovered", "another master", "again", "promoted", "ended", "witness", "split"} {
+	for _, what := range []string{
+		"nothing", "recovered", "another master", "again", "promoted", "ended", "witness", "split",
+	} {
 		if counts[what] < 50 {
 			t.Errorf("%q came %d times only", what, counts[what])
 		}

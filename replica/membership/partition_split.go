@@ -13,7 +13,8 @@ func (m *mover) splits(next view.Partition, target view.MemberID) bool {
 	if m.placement.Partitions <= child || parent != m.i || m.view.Joint() {
 		return false
 	}
-	whole := len(next.Backups) >= m.placement.Faults && slices.Equal(next.Backups, m.p.Backups) && !slices.ContainsFunc(next.Backups, m.s.drained)
+	whole := len(next.Backups) >= m.placement.Faults && slices.Equal(next.Backups, m.p.Backups) &&
+		!slices.ContainsFunc(next.Backups, m.s.drained)
 	return whole && target == 0
 }
 
@@ -24,7 +25,8 @@ func (m *mover) split(next view.Partition) {
 	next.Witnesses = all(m.witnesses(next, m.placement.witnesses(len(next.Backups))), next)
 	child := next
 	child.Split = m.epoch
-	child.Backups, child.Witnesses, child.Formers = slices.Clone(next.Backups), slices.Clone(next.Witnesses), slices.Clone(next.Formers)
+	child.Backups, child.Witnesses, child.Formers = slices.Clone(next.Backups), slices.Clone(next.Witnesses),
+		slices.Clone(next.Formers)
 	m.child = &child
 	m.move(next, "half of its keys go to partition %d", len(m.view.Partitions))
 }

@@ -54,9 +54,11 @@ func TestASplitWaits(t *testing.T) {
 		say  func(s *Snapshot)
 		want string
 	}{
-		"a member is drained that is its backup": {func(s *Snapshot) { s.Drained = []view.MemberID{2} }, "2: 1 [3] w[5] <1"},
-		"its home is elsewhere":                  {func(s *Snapshot) { s.Placement.Homes = []string{"b"} }, "2: 1 [2] w[] <1"},
-		"the view changes members":               {func(s *Snapshot) { s.View.Members[2].Leaving = true }, ""},
+		"a member is drained that is its backup": {func(s *Snapshot) {
+			s.Drained = []view.MemberID{2}
+		}, "2: 1 [3] w[5] <1"},
+		"its home is elsewhere":    {func(s *Snapshot) { s.Placement.Homes = []string{"b"} }, "2: 1 [2] w[] <1"},
+		"the view changes members": {func(s *Snapshot) { s.View.Members[2].Leaving = true }, ""},
 		"it recovers": {func(s *Snapshot) {
 			s.View.Epoch++
 			s.View.Partitions[0].Term, s.View.Partitions[0].Formers = 2, []view.Former{s.View.Partitions[0].Former()}

@@ -120,8 +120,16 @@ func TestPartitionsArePlaced(t *testing.T) {
 	}{
 		{3, 1, false, []string{"1: 1 [2] w[5]", "1: 2 [3] w[6]", "1: 3 [1] w[4]"}},
 		{3, 1, true, []string{"1: 1 [2] w[6]", "1: 2 [3] w[4]", "1: 3 [1] w[5]"}},
-		{5, 2, false, []string{"1: 1 [2 3] w[7 8]", "1: 2 [3 4] w[8 9]", "1: 3 [4 5] w[9 10]", "1: 4 [5 1] w[10 6]", "1: 5 [1 2] w[6 7]"}},
-		{5, 2, true, []string{"1: 1 [2 3] w[9 10]", "1: 2 [3 4] w[10 6]", "1: 3 [4 5] w[6 7]", "1: 4 [5 1] w[7 8]", "1: 5 [1 2] w[8 9]"}},
+		{5, 2, false,
+			[]string{
+				"1: 1 [2 3] w[7 8]", "1: 2 [3 4] w[8 9]", "1: 3 [4 5] w[9 10]", "1: 4 [5 1] w[10 6]",
+				"1: 5 [1 2] w[6 7]",
+			}},
+		{5, 2, true,
+			[]string{
+				"1: 1 [2 3] w[9 10]", "1: 2 [3 4] w[10 6]", "1: 3 [4 5] w[6 7]", "1: 4 [5 1] w[7 8]",
+				"1: 5 [1 2] w[8 9]",
+			}},
 		{2, 1, false, []string{"1: 1 [2] w[4]", "1: 2 [1] w[3]"}},
 		{1, 0, false, []string{"1: 1 [] w[]"}},
 	} {
@@ -185,12 +193,24 @@ func TestPlaceRefuses(t *testing.T) {
 	bare := v
 	bare.Partitions, bare.Witnesses = nil, nil
 	for want, try := range map[string]func() error{
-		"has some already":       func() error { _, err := Place(v, nil, p); return err },
-		"0 of them":              func() error { _, err := Place(bare, nil, Placement{}); return err },
-		"faults is -1":           func() error { _, err := Place(bare, nil, Placement{Partitions: 1, Faults: -1}); return err },
-		`site "x", its home`:     func() error { _, err := Place(bare, nil, Placement{Partitions: 1, Homes: []string{"x"}}); return err },
-		"3 backups need":         func() error { _, err := Place(bare, v.Witnesses, Placement{Partitions: 1, Faults: 3}); return err },
-		"needs 1 witnesses that": func() error { _, err := Place(bare, v.Witnesses[:1], Placement{Partitions: 1, Faults: 1}); return err },
+		"has some already": func() error { _, err := Place(v, nil, p); return err },
+		"0 of them":        func() error { _, err := Place(bare, nil, Placement{}); return err },
+		"faults is -1": func() error {
+			_, err := Place(bare, nil, Placement{Partitions: 1, Faults: -1})
+			return err
+		},
+		`site "x", its home`: func() error {
+			_, err := Place(bare, nil, Placement{Partitions: 1, Homes: []string{"x"}})
+			return err
+		},
+		"3 backups need": func() error {
+			_, err := Place(bare, v.Witnesses, Placement{Partitions: 1, Faults: 3})
+			return err
+		},
+		"needs 1 witnesses that": func() error {
+			_, err := Place(bare, v.Witnesses[:1], Placement{Partitions: 1, Faults: 1})
+			return err
+		},
 		"has not named its disk": func() error { _, err := Place(bare, []view.Witness{{ID: 9}}, p); return err },
 		"3 is named twice": func() error {
 			_, err := Place(bare, []view.Witness{{ID: 3, Disk: "d"}, {ID: 8, Disk: "d"}, {ID: 9, Disk: "d"}}, p)
@@ -213,79 +233,98 @@ func TestPartitionsFollowWhatHappens(t *testing.T) {
 		waits     string // in what the last decision waits for
 	}{
 		{"nothing", 3, 1, []string{""}, func(int, *Snapshot, *[]view.MemberID) {}, ""},
-		{"the master is lost", 3, 1, []string{"2: 2 [3] w[6] <1", "", "2: 2 [3] w[6]", ""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			*dead = []view.MemberID{1}
-			if step == 2 {
-				s.told(2, recovered(0))
-			}
-		}, ""},
-		{"one master after the other is lost", 5, 2, []string{"2: 2 [3 4] w[8 9] <1", "", "3: 3 [4 5] w[9 10] <1 <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			*dead = [][]view.MemberID{{1}, {1}, {1, 2}}[step]
-		}, ""},
-		{"so many are lost that none can have its backups", 5, 2, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			*dead = []view.MemberID{1, 4}
-			s.told(5, func(r *MemberReport) { r.Partitions[0].Lost = true })
-		}, "once it can have 2 backups: of the members that it hears, [3] can be"},
-		{"a master is lost and its backup stays away", 5, 1, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			*dead = []view.MemberID{1, 2}
-		}, "its master 1 is not heard by a quorum of members, and nobody can take its place: member 2 is not heard"},
-		{"a term that never served is nobody's hindrance", 5, 1, []string{"2: 2 [3] w[8] <1", "", "3: 1 [3] w[8] <1 <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			*dead = [][]view.MemberID{{1}, {1}, {2}}[step]
-			s.told(3, unserved(2))
-		}, ""},
-		{"a term that may have served is", 5, 1, []string{"2: 2 [3] w[8] <1", "3: 3 [4] w[9] <1 <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			*dead = [][]view.MemberID{{1}, {2}}[step]
-		}, ""},
-		{"a master that had no part in a term that served is replaced", 5, 1, []string{"2: 2 [3] w[8] <1", "3: 1 [3] w[8] <1 <2", "4: 3 [4] w[9] <1 <2 <3"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			*dead = [][]view.MemberID{{1}, {2}, {2}}[step]
-			switch step {
-			case 1:
-				s.told(3, unserved(2)) // but it was whole before it was told of the next term
-			case 2:
-				s.told(1, unserved(3))
-			}
-		}, ""},
-		{"the longest log is chosen", 5, 2, []string{"2: 3 [2 4] w[7 9] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			*dead = []view.MemberID{1}
-			s.told(3, func(r *MemberReport) { r.Partitions[0].Length = 7 })
-		}, ""},
-		{"all its witnesses are lost with the master", 3, 1, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			*dead = []view.MemberID{1, 5}
-		}, "member 2 hears none of the witnesses [5] of term 1"},
-		{"a backup is lost", 5, 2, []string{"2: 1 [3 4] w[8 9] <1", "2: 1 [3 4] w[8 9]"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			*dead = []view.MemberID{2}
-			if step == 1 {
-				s.told(1, recovered(0))
-			}
-		}, ""},
-		{"a backup is lost and nobody has caught up", 5, 2, []string{"", "2: 1 [3 5] w[8 10] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			*dead = []view.MemberID{2}
-			s.told(1, caughtUp(0))
-			if step == 1 {
-				s.told(1, caughtUp(0, 5))
-			}
-		}, ""},
-		{"a backup is lost in a recovery", 5, 2, []string{"2: 2 [3 4] w[8 9] <1", "3: 2 [4 5] w[9 10] <1 <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			*dead = [][]view.MemberID{{1}, {1, 3}}[step]
-		}, ""},
-		{"a backup has to copy the state in a recovery", 5, 1, []string{"2: 2 [3] w[8] <1", "3: 2 [4] w[9] <1 <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			*dead = []view.MemberID{1}
-			if step == 1 {
-				s.told(3, copying)
-			}
-		}, ""},
+		{"the master is lost", 3, 1, []string{"2: 2 [3] w[6] <1", "", "2: 2 [3] w[6]", ""},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				*dead = []view.MemberID{1}
+				if step == 2 {
+					s.told(2, recovered(0))
+				}
+			}, ""},
+		{"one master after the other is lost", 5, 2, []string{"2: 2 [3 4] w[8 9] <1", "", "3: 3 [4 5] w[9 10] <1 <2"},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				*dead = [][]view.MemberID{{1}, {1}, {1, 2}}[step]
+			}, ""},
+		{"so many are lost that none can have its backups", 5, 2, []string{""},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				*dead = []view.MemberID{1, 4}
+				s.told(5, func(r *MemberReport) { r.Partitions[0].Lost = true })
+			}, "once it can have 2 backups: of the members that it hears, [3] can be"},
+		{"a master is lost and its backup stays away", 5, 1, []string{""},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				*dead = []view.MemberID{1, 2}
+			},
+			"its master 1 is not heard by a quorum of members, and nobody can take its place: member 2 is not heard"},
+		{"a term that never served is nobody's hindrance", 5, 1,
+			[]string{"2: 2 [3] w[8] <1", "", "3: 1 [3] w[8] <1 <2"},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				*dead = [][]view.MemberID{{1}, {1}, {2}}[step]
+				s.told(3, unserved(2))
+			}, ""},
+		{"a term that may have served is", 5, 1, []string{"2: 2 [3] w[8] <1", "3: 3 [4] w[9] <1 <2"},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				*dead = [][]view.MemberID{{1}, {2}}[step]
+			}, ""},
+		{"a master that had no part in a term that served is replaced", 5, 1,
+			[]string{"2: 2 [3] w[8] <1", "3: 1 [3] w[8] <1 <2", "4: 3 [4] w[9] <1 <2 <3"},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				*dead = [][]view.MemberID{{1}, {2}, {2}}[step]
+				switch step {
+				case 1:
+					s.told(3, unserved(2)) // but it was whole before it was told of the next term
+				case 2:
+					s.told(1, unserved(3))
+				}
+			}, ""},
+		{"the longest log is chosen", 5, 2, []string{"2: 3 [2 4] w[7 9] <1"},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				*dead = []view.MemberID{1}
+				s.told(3, func(r *MemberReport) { r.Partitions[0].Length = 7 })
+			}, ""},
+		{"all its witnesses are lost with the master", 3, 1, []string{""},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				*dead = []view.MemberID{1, 5}
+			}, "member 2 hears none of the witnesses [5] of term 1"},
+		{"a backup is lost", 5, 2, []string{"2: 1 [3 4] w[8 9] <1", "2: 1 [3 4] w[8 9]"},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				*dead = []view.MemberID{2}
+				if step == 1 {
+					s.told(1, recovered(0))
+				}
+			}, ""},
+		{"a backup is lost and nobody has caught up", 5, 2, []string{"", "2: 1 [3 5] w[8 10] <1"},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				*dead = []view.MemberID{2}
+				s.told(1, caughtUp(0))
+				if step == 1 {
+					s.told(1, caughtUp(0, 5))
+				}
+			}, ""},
+		{"a backup is lost in a recovery", 5, 2, []string{"2: 2 [3 4] w[8 9] <1", "3: 2 [4 5] w[9 10] <1 <2"},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				*dead = [][]view.MemberID{{1}, {1, 3}}[step]
+			}, ""},
+		{"a backup has to copy the state in a recovery", 5, 1, []string{"2: 2 [3] w[8] <1", "3: 2 [4] w[9] <1 <2"},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				*dead = []view.MemberID{1}
+				if step == 1 {
+					s.told(3, copying)
+				}
+			}, ""},
 		{"a witness is lost", 3, 1, []string{"2: 1 [2] w[6] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			*dead = []view.MemberID{5}
 		}, ""},
-		{"a witness has another disk", 3, 1, []string{"2: 1 [2] w[6] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			s.Witnesses[1].Disk = "other"
-		}, ""},
-		{"a master has another disk", 3, 1, []string{"2: 2 [3] w[6] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			s.Members[0].Disk = "other"
-		}, ""},
-		{"the manager alone does not hear the master", 3, 1, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			s.Members = s.Members[1:]
-		}, ""},
+		{"a witness has another disk", 3, 1, []string{"2: 1 [2] w[6] <1"},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				s.Witnesses[1].Disk = "other"
+			}, ""},
+		{"a master has another disk", 3, 1, []string{"2: 2 [3] w[6] <1"},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				s.Members[0].Disk = "other"
+			}, ""},
+		{"the manager alone does not hear the master", 3, 1, []string{""},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				s.Members = s.Members[1:]
+			}, ""},
 		{"too few say what they hear", 5, 1, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			s.Members[1].Hears, s.Members[2].Hears = nil, nil
 			s.Members = s.Members[:4]
@@ -294,47 +333,57 @@ func TestPartitionsFollowWhatHappens(t *testing.T) {
 		{"a master lost what it had", 3, 1, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			*dead = []view.MemberID{3}
 			s.told(1, func(r *MemberReport) { r.Partitions[0].Lost = true })
-		}, "its master 1 has lost its disk; member 2 takes its place once it can have 1 backups: of the members that it hears, [] can be"},
-		{"a master without backups restarted", 1, 0, []string{"2: 1 [] w[] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			s.told(1, func(r *MemberReport) { r.Partitions[0].Restarted = true })
-		}, ""},
-		{"one of three does not hear the master", 3, 1, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			s.Members[1].Hears = s.Members[1].Hears[1:]
-		}, ""},
-		{"a member is drained", 3, 1, []string{"2: 1 [2] w[] <1", "2: 1 [2] w[]", "4: 2 [3] w[6] <2", "4: 2 [3] w[6]", ""},
+		},
+			"its master 1 has lost its disk; member 2 takes its place once it can have 1 backups: of the members " +
+				"that it hears, [] can be"},
+		{"a master without backups restarted", 1, 0, []string{"2: 1 [] w[] <1"},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				s.told(1, func(r *MemberReport) { r.Partitions[0].Restarted = true })
+			}, ""},
+		{"one of three does not hear the master", 3, 1, []string{""},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				s.Members[1].Hears = s.Members[1].Hears[1:]
+			}, ""},
+		{"a member is drained", 3, 1,
+			[]string{"2: 1 [2] w[] <1", "2: 1 [2] w[]", "4: 2 [3] w[6] <2", "4: 2 [3] w[6]", ""},
 			func(step int, s *Snapshot, dead *[]view.MemberID) {
 				s.Drained = []view.MemberID{1}
 				s.told(s.View.Partitions[0].Master, recovered(0))
 			}, ""},
-		{"the master and its backup do not hear each other", 3, 1, []string{"2: 1 [3] w[5] <1", "2: 1 [3] w[5]", ""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			s.told(1, recovered(0))
-			s.deafen(1, 2)
-			s.deafen(2, 1)
-		}, ""},
-		{"a master is being cut off, its backups first", 5, 2, []string{"2: 1 [4 5] w[7 8] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			for _, backup := range []view.MemberID{2, 3} {
-				s.deafen(1, backup)
-				s.deafen(backup, 1)
-			}
-		}, ""},
-		{"a master is cut off from all but one", 5, 2, []string{"2: 2 [3 4] w[8 9] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			for _, other := range []view.MemberID{2, 3, 4} {
-				s.deafen(1, other)
-				s.deafen(other, 1)
-			}
-		}, ""},
-		{"a master that recovers is being cut off", 5, 2, []string{"2: 2 [3 4] w[8 9] <1", "3: 3 [4 5] w[9 10] <1 <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			*dead = []view.MemberID{1}
-			if step == 1 {
-				s.deafen(2, 3)
-				s.deafen(2, 4)
-				s.deafen(3, 2)
-				s.deafen(4, 2)
-			}
-		}, ""},
-		{"only the master says that it does not hear its backup", 3, 1, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			s.deafen(1, 2)
-		}, ""},
+		{"the master and its backup do not hear each other", 3, 1, []string{"2: 1 [3] w[5] <1", "2: 1 [3] w[5]", ""},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				s.told(1, recovered(0))
+				s.deafen(1, 2)
+				s.deafen(2, 1)
+			}, ""},
+		{"a master is being cut off, its backups first", 5, 2, []string{"2: 1 [4 5] w[7 8] <1"},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				for _, backup := range []view.MemberID{2, 3} {
+					s.deafen(1, backup)
+					s.deafen(backup, 1)
+				}
+			}, ""},
+		{"a master is cut off from all but one", 5, 2, []string{"2: 2 [3 4] w[8 9] <1"},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				for _, other := range []view.MemberID{2, 3, 4} {
+					s.deafen(1, other)
+					s.deafen(other, 1)
+				}
+			}, ""},
+		{"a master that recovers is being cut off", 5, 2, []string{"2: 2 [3 4] w[8 9] <1", "3: 3 [4 5] w[9 10] <1 <2"},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				*dead = []view.MemberID{1}
+				if step == 1 {
+					s.deafen(2, 3)
+					s.deafen(2, 4)
+					s.deafen(3, 2)
+					s.deafen(4, 2)
+				}
+			}, ""},
+		{"only the master says that it does not hear its backup", 3, 1, []string{""},
+			func(step int, s *Snapshot, dead *[]view.MemberID) {
+				s.deafen(1, 2)
+			}, ""},
 		{"the view is not held", 3, 1, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			*dead = []view.MemberID{1}
 			s.Members[1].Digest = ""
@@ -381,7 +430,8 @@ func TestPartitionsFollowWhatHappens(t *testing.T) {
 func TestAPartitionGoesHome(t *testing.T) {
 	v, p := placed(t, 3, 1, false)
 	v.Partitions = v.Partitions[:1]
-	v.Partitions[0].Master, v.Partitions[0].Backups, v.Partitions[0].Witnesses = 2, []view.MemberID{3}, []view.MemberID{6}
+	v.Partitions[0].Master, v.Partitions[0].Backups, v.Partitions[0].Witnesses = 2,
+		[]view.MemberID{3}, []view.MemberID{6}
 	var got []string
 	for range 4 {
 		s := snapshot(v, p)
@@ -396,90 +446,5 @@ func TestAPartitionGoesHome(t *testing.T) {
 	want := []string{"2: 2 [1] w[] <1", "2: 2 [1] w[]", "4: 1 [2] w[5] <2", "4: 1 [2] w[5]"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-func TestLivesBeginAndEnd(t *testing.T) {
-	v, p := placed(t, 3, 1, false)
-	v.Partitions = v.Partitions[:1] // 1 [2] w[5]
-	v.Epoch = 4
-	v.Partitions[0].Term = 4
-	v.Partitions[0].Formers = []view.Former{{Term: 3, Master: 1, Backups: []view.MemberID{2}, Witnesses: []view.MemberID{5}}}
-	s := snapshot(v, p)
-	s.Witnesses[1].Lives = []Life{{5, 0, 1}, {5, 0, 3}, {5, 0, 9}}
-	s.Witnesses[2].Lives = []Life{{6, 0, 2}}
-	start, end := Lives(s)
-	if !slices.Equal(start, []Life{{5, 0, 4}}) || !slices.Equal(end, []Life{{5, 0, 1}, {6, 0, 2}}) {
-		t.Errorf("start %v, end %v", start, end)
-	}
-	s.Witnesses[1].Lives = append(s.Witnesses[1].Lives, Life{5, 0, 4})
-	late := s // a view of epoch 3 was forgotten
-	late.View.Partitions = []view.Partition{v.Partitions[0]}
-	late.View.Partitions[0].Term, late.View.Partitions[0].Formers = 2, nil
-	late.Members = slices.Clone(s.Members)
-	for i := range late.Members {
-		late.Members[i].Digest = late.View.Digest()
-	}
-	late.Witnesses = []WitnessReport{{Witness: 5, Disk: s.Witnesses[1].Disk, Lives: []Life{{5, 0, 2}, {5, 0, 3}, {5, 0, 5}}}}
-	if start, end = Lives(late); len(start) != 0 || !slices.Equal(end, []Life{{5, 0, 3}}) {
-		t.Errorf("start %v, end %v", start, end)
-	}
-	s.Members[0].Digest, s.Members[1].Digest = "", ""
-	if start, end = Lives(s); len(start)+len(end) != 0 {
-		t.Errorf("not held by a quorum: start %v, end %v", start, end)
-	}
-	s.Witnesses[1] = WitnessReport{Witness: 5, Disk: "other"}
-	if start, _ = Lives(s); len(start) != 0 {
-		t.Errorf("a lost disk begins %v", start)
-	}
-}
-
-func TestWitnessesComeAndGo(t *testing.T) {
-	v, _ := placed(t, 3, 1, false)
-	v.Partitions = v.Partitions[:1] // 1 [2] w[5]
-	if got := Idle(v); !slices.Equal(got, []view.MemberID{4, 6}) {
-		t.Errorf("idle are %v", got)
-	}
-	next, err := ChangeWitnesses(v, []view.Witness{{ID: 7, Site: "b", Beside: 2, Disk: "new"}}, []view.MemberID{6})
-	if err != nil || next.Epoch != 2 || len(next.Witnesses) != 3 || next.LastIssued() != 7 || len(v.Witnesses) != 3 {
-		t.Fatalf("%+v, %v", next, err)
-	}
-	again, err := ChangeWitnesses(next, nil, []view.MemberID{7})
-	if err != nil || again.LastIssued() != 7 {
-		t.Errorf("IDs up to %d were given, want 7: %v", again.LastIssued(), err)
-	}
-	for want, try := range map[string]func() error{
-		"partition 0 needs it": func() error { _, err := ChangeWitnesses(v, nil, []view.MemberID{5}); return err },
-		"9 is to go":           func() error { _, err := ChangeWitnesses(v, nil, []view.MemberID{9}); return err },
-		"IDs up to 7": func() error {
-			_, err := ChangeWitnesses(again, []view.Witness{{ID: 7, Disk: "d"}}, nil)
-			return err
-		},
-		"not named its disk": func() error { _, err := ChangeWitnesses(v, []view.Witness{{ID: 8}}, nil); return err },
-		"beside member 9": func() error {
-			_, err := ChangeWitnesses(v, []view.Witness{{ID: 8, Disk: "d", Beside: 9}}, nil)
-			return err
-		},
-	} {
-		if err := try(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
-	}
-}
-
-// Who leaves hands over first, and who joined and got a part can't be sent away by an abandoned change.
-func TestMembersThatHaveAPartStay(t *testing.T) {
-	v, _ := placed(t, 3, 1, false)
-	joint, err := Change(v, []Founder{{ID: 7, Site: "d", Disk: "d"}}, []view.MemberID{1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Finish(joint); err == nil || !strings.Contains(err.Error(), "member 1 would not be in the view, and partition 0 needs it") {
-		t.Errorf("finished: %v", err)
-	}
-	joint.Partitions = slices.Clone(joint.Partitions)
-	joint.Partitions[0].Backups = []view.MemberID{7}
-	if _, err := Abandon(joint); err == nil || !strings.Contains(err.Error(), "member 7 would not be in the view, and partition 0 needs it") {
-		t.Errorf("abandoned: %v", err)
 	}
 }

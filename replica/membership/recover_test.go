@@ -32,21 +32,25 @@ func TestOneOfThreeIsLeft(t *testing.T) {
 	v, p := placed(t, 3, 1, false)
 	s := snapshot(v, p, 2, 3)
 	d, err := RecoverPartitions(s, []int{0, 2}) // of others, which are not lost
-	if err != nil || d.View.Epoch != 0 || !slices.Equal(d.Lost, []int{1}) || !slices.Equal(d.Behind, []int{1}) || d.Emptied != nil {
+	if err != nil || d.View.Epoch != 0 || !slices.Equal(d.Lost, []int{1}) ||
+		!slices.Equal(d.Behind, []int{1}) || d.Emptied != nil {
 		t.Fatalf("%+v: %v", d, err)
 	}
 	d, err = RecoverPartitions(s, []int{0, 1, 2})
 	if got := keepers(d.View); err != nil || got != "1 [] w[] <1 w[]; 1 [] w[]; 1 [] w[] <1 w[4]" {
 		t.Errorf("%s: %v", got, err)
 	}
-	if !slices.Equal(d.Behind, []int{1}) || d.Emptied != nil || d.Lost != nil || d.Shortened != nil || !Recovered(d.View) || Recovered(v) {
+	if !slices.Equal(d.Behind, []int{1}) || d.Emptied != nil || d.Lost != nil || d.Shortened != nil ||
+		!Recovered(d.View) || Recovered(v) {
 		t.Errorf("%+v", d)
 	}
 	s.told(1, func(r *MemberReport) { r.Partitions[1].Copying = true })
-	if d, err := RecoverPartitions(s, nil); err != nil || d.View.Epoch != 0 || !slices.Equal(d.Lost, []int{1}) || !slices.Equal(d.Emptied, []int{1}) || d.Behind != nil {
+	if d, err := RecoverPartitions(s, nil); err != nil || d.View.Epoch != 0 || !slices.Equal(d.Lost, []int{1}) ||
+		!slices.Equal(d.Emptied, []int{1}) || d.Behind != nil {
 		t.Errorf("%+v: %v", d, err)
 	}
-	if d, err := RecoverPartitions(s, []int{1}); err != nil || keepers(d.View) != "1 [] w[] <1 w[]; 1 [] w[] empty; 1 [] w[] <1 w[4]" || !slices.Equal(d.Emptied, []int{1}) {
+	if d, err := RecoverPartitions(s, []int{1}); err != nil ||
+		keepers(d.View) != "1 [] w[] <1 w[]; 1 [] w[] empty; 1 [] w[] <1 w[4]" || !slices.Equal(d.Emptied, []int{1}) {
 		t.Errorf("%s: %v", keepers(d.View), err)
 	}
 	if n := d.View; n.Epoch != 2 || n.Size() != 1 || len(n.Witnesses) != 1 || n.Issued != 6 {
@@ -99,19 +103,34 @@ func TestTwoOfFiveAreLeft(t *testing.T) {
 func TestAShardGoesOnFromWhoHasFollowedFurthest(t *testing.T) {
 	v, p := placed(t, 7, 2, false)
 	v.Epoch = 5
-	v.Partitions[0] = view.Partition{Term: 5, Master: 4, Backups: []view.MemberID{5, 6}, Witnesses: []view.MemberID{12, 13}}
+	v.Partitions[0] = view.Partition{
+		Term: 5, Master: 4, Backups: []view.MemberID{5, 6}, Witnesses: []view.MemberID{12, 13},
+	}
 	const lost = " w[] empty"
 	for name, tt := range map[string]struct {
 		parts [3]Part // of the learners 1, 2 and 3
 		want  string
 	}{
-		"the longest log":                          {[3]Part{{WholeTerm: 5, Length: 7}, {WholeTerm: 5, Length: 9}, {WholeTerm: 5, Length: 8}}, "2 [3] w[10]"},
-		"the first of equals":                      {[3]Part{{WholeTerm: 5, Length: 9}, {WholeTerm: 5, Length: 9}, {WholeTerm: 5, Length: 9}}, "1 [2] w[9]"},
-		"a longer log of an earlier term":          {[3]Part{{WholeTerm: 4, Length: 19}, {WholeTerm: 5, Length: 9}, {WholeTerm: 3, Length: 29}}, "2 [3] w[10]"},
-		"a longer log that is lost or a part":      {[3]Part{{WholeTerm: 5, Length: 19, Lost: true}, {WholeTerm: 5, Length: 29, Copying: true}, {WholeTerm: 4, Length: 1}}, "3 [] w[]"},
-		"one that has nothing yet":                 {[3]Part{{}, {WholeTerm: 4}, {NotedTerm: 4}}, "2 [] w[]"},
-		"who lost the disk is no backup":           {[3]Part{{WholeTerm: 5, Length: 9}, {WholeTerm: 5, Length: 9, Lost: true}, {Length: 2}}, "1 [3] w[10]"},
-		"a part, nothing, and nothing that counts": {[3]Part{{Copying: true, Length: 9}, {NotedTerm: 4}, {WholeTerm: 5, Length: 9, Lost: true}}, lost},
+		"the longest log": {
+			[3]Part{{WholeTerm: 5, Length: 7}, {WholeTerm: 5, Length: 9}, {WholeTerm: 5, Length: 8}}, "2 [3] w[10]",
+		},
+		"the first of equals": {
+			[3]Part{{WholeTerm: 5, Length: 9}, {WholeTerm: 5, Length: 9}, {WholeTerm: 5, Length: 9}}, "1 [2] w[9]",
+		},
+		"a longer log of an earlier term": {
+			[3]Part{{WholeTerm: 4, Length: 19}, {WholeTerm: 5, Length: 9}, {WholeTerm: 3, Length: 29}}, "2 [3] w[10]",
+		},
+		"a longer log that is lost or a part": {
+			[3]Part{{WholeTerm: 5, Length: 19, Lost: true}, {WholeTerm: 5, Length: 29, Copying: true},
+				{WholeTerm: 4, Length: 1}}, "3 [] w[]",
+		},
+		"one that has nothing yet": {[3]Part{{}, {WholeTerm: 4}, {NotedTerm: 4}}, "2 [] w[]"},
+		"who lost the disk is no backup": {
+			[3]Part{{WholeTerm: 5, Length: 9}, {WholeTerm: 5, Length: 9, Lost: true}, {Length: 2}}, "1 [3] w[10]",
+		},
+		"a part, nothing, and nothing that counts": {
+			[3]Part{{Copying: true, Length: 9}, {NotedTerm: 4}, {WholeTerm: 5, Length: 9, Lost: true}}, lost,
+		},
 	} {
 		s := snapshot(v, p, 4, 5, 6, 7)
 		for i, part := range tt.parts {
@@ -119,7 +138,8 @@ func TestAShardGoesOnFromWhoHasFollowedFurthest(t *testing.T) {
 			s.told(view.MemberID(i+1), func(r *MemberReport) { r.Partitions[0] = part })
 		}
 		d, err := RecoverPartitions(s, []int{0, 3, 4})
-		if got := strings.Split(keepers(d.View), ";")[0]; err != nil || got != tt.want && (tt.want != lost || !strings.HasSuffix(got, " empty")) {
+		got := strings.Split(keepers(d.View), ";")[0]
+		if err != nil || got != tt.want && (tt.want != lost || !strings.HasSuffix(got, " empty")) {
 			t.Errorf("%s: %s, want %s: %v", name, got, tt.want, err)
 		}
 		if empty := tt.want == lost; slices.Contains(d.Emptied, 0) != empty || slices.Contains(d.Behind, 0) == empty {
@@ -128,7 +148,8 @@ func TestAShardGoesOnFromWhoHasFollowedFurthest(t *testing.T) {
 	}
 	s := snapshot(v, p, 4, 5, 6, 7)
 	s.told(3, func(r *MemberReport) { r.Partitions[0].Term = 4 })
-	if _, err := RecoverPartitions(s, []int{0, 3, 4}); err == nil || !strings.Contains(err.Error(), "member 3 has not said yet what it has of partition 0") {
+	if _, err := RecoverPartitions(s, []int{0, 3, 4}); err == nil ||
+		!strings.Contains(err.Error(), "member 3 has not said yet what it has of partition 0") {
 		t.Errorf("what one that is left has is not known: %v", err)
 	}
 }
@@ -154,15 +175,18 @@ func TestALostQuorumInARecovery(t *testing.T) {
 	all := []int{1, 2, 3, 4}
 	s := snapshot(v, p, 2, 4, 5)
 	if d, err := RecoverPartitions(s, all); err != nil || d.View.Partitions[0].Master != 3 {
-		t.Errorf("member 3 was no backup in term 1, and has all that was recovered from it: %s: %v", keepers(d.View), err)
+		t.Errorf("member 3 was no backup in term 1, and has all that was recovered from it: %s: %v",
+			keepers(d.View), err)
 	}
 	s.told(3, func(r *MemberReport) { r.Partitions[0].WholeTerm = 0 })
-	if d, err := RecoverPartitions(s, all); err != nil || !slices.Equal(d.Lost, []int{0}) || !slices.Contains(d.Behind, 0) {
+	if d, err := RecoverPartitions(s, all); err != nil || !slices.Equal(d.Lost, []int{0}) ||
+		!slices.Contains(d.Behind, 0) {
 		t.Errorf("member 3 has dropped it: %s: %v", keepers(d.View), err)
 	}
 	s.told(3, func(r *MemberReport) { r.Partitions[0].NotedTerm = 0 })
 	if d, err := RecoverPartitions(s, all); err != nil || d.View.Partitions[0].Master != 1 {
-		t.Errorf("member 3 never had it, so that term 2 has not served, and member 1 has all of term 1: %s: %v", keepers(d.View), err)
+		t.Errorf("member 3 never had it, so that term 2 has not served, and member 1 has all of term 1: %s: %v",
+			keepers(d.View), err)
 	}
 	s = snapshot(v, p, 1, 4, 5, 7)
 	s.told(2, unserved(2))
@@ -171,10 +195,12 @@ func TestALostQuorumInARecovery(t *testing.T) {
 	}
 	s = snapshot(v, p, 1, 4, 5)
 	d, err := RecoverPartitions(s, all)
-	if got := strings.Split(keepers(d.View), ";")[0]; err != nil || got != "2 [] w[8] <1 w[7] <2 w[8]" && got != "2 [] w[] <1 w[7] <2 w[8]" {
+	if got := strings.Split(keepers(d.View), ";")[0]; err != nil ||
+		got != "2 [] w[8] <1 w[7] <2 w[8]" && got != "2 [] w[] <1 w[7] <2 w[8]" {
 		t.Errorf("%s: %v", got, err)
 	}
-	if s.View.Digest() != v.Digest() || len(v.Partitions[0].Formers[0].Witnesses) != 1 || v.Partitions[0].Formers[0].Witnesses[0] != 7 {
+	if s.View.Digest() != v.Digest() || len(v.Partitions[0].Formers[0].Witnesses) != 1 ||
+		v.Partitions[0].Formers[0].Witnesses[0] != 7 {
 		t.Errorf("the view became %s", keepers(v))
 	}
 	s.told(2, recovered(0)) // which was not recorded any more
@@ -223,7 +249,8 @@ func TestWhoeverIsLeft(t *testing.T) {
 		s := snapshot(v, p, dead...)
 		for i := range s.Members { // some have no whole copy
 			for j := range s.Members[i].Partitions {
-				s.Members[i].Partitions[j].Copying = (set+i+j)%3 == 0 && !v.Partitions[j].Former().Has(s.Members[i].Member)
+				s.Members[i].Partitions[j].Copying = (set+i+j)%3 == 0 &&
+					!v.Partitions[j].Former().Has(s.Members[i].Member)
 			}
 		}
 		d, err := RecoverPartitions(s, []int{0, 1, 2, 3, 4, 5, 6})
@@ -239,9 +266,11 @@ func TestWhoeverIsLeft(t *testing.T) {
 			copied := slices.ContainsFunc(s.Members, func(r MemberReport) bool { return !r.Partitions[i].Copying })
 			counts[index(held)+index(copied)]++
 			switch {
-			case slices.Contains(dead, next.Master), held && !slices.Contains(all, next.Master), len(next.Backups) > d.View.Faults(),
+			case slices.Contains(dead, next.Master), held &&
+				!slices.Contains(all, next.Master), len(next.Backups) > d.View.Faults(),
 				copied && s.part(next.Master, i).Copying, held == (len(next.Formers) == 0),
-				next.Empty == copied, slices.Contains(d.Emptied, i) == copied, slices.Contains(d.Behind, i) != (copied && !held):
+				next.Empty == copied, slices.Contains(d.Emptied, i) == copied, slices.Contains(d.Behind,
+					i) != (copied && !held):
 				t.Errorf("without %v: %+v became %+v: %+v", dead, was, next, d)
 			}
 		}

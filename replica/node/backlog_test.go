@@ -57,13 +57,14 @@ func TestOperationsGoOnBeforeLaterOnesBegin(t *testing.T) {
 				room <- struct{}{}
 				answers.Add(1)
 				call := register.Call{Function: register.GetAndSet, Args: [][]byte{[]byte("v")}}
-				all[1].node.Submit(register.Operation{Kind: register.RMW, Key: "k", Call: call}, patience, func(r register.Result) {
-					if r.Status != register.OK {
-						t.Errorf("an rmw ended as %s: %s", r.Status, r.Message)
-					}
-					<-room
-					answers.Done()
-				})
+				all[1].node.Submit(register.Operation{Kind: register.RMW, Key: "k", Call: call}, patience,
+					func(r register.Result) {
+						if r.Status != register.OK {
+							t.Errorf("an rmw ended as %s: %s", r.Status, r.Message)
+						}
+						<-room
+						answers.Done()
+					})
 			}
 		})
 	}

@@ -34,7 +34,9 @@ type load struct {
 
 func newLoad(t testing.TB, protocol string) *load {
 	begin := time.Now()
-	l := &load{t: t, rmws: protocol != "ABD", recorder: history.NewRecorder(func() time.Duration { return time.Since(begin) })}
+	l := &load{
+		t: t, rmws: protocol != "ABD", recorder: history.NewRecorder(func() time.Duration { return time.Since(begin) }),
+	}
 	l.stopped, l.stop = context.WithCancel(context.Background())
 	t.Cleanup(func() { l.stop(); l.clients.Wait() })
 	return l
@@ -57,7 +59,8 @@ func (l *load) add(r *running, clients int, stays bool) {
 				case result.Status == register.OK:
 					l.answered.Add(1)
 				case stays:
-					l.t.Errorf("an operation at member %d ended as %s: %s", r.config.Self, result.Status, result.Message)
+					l.t.Errorf("an operation at member %d ended as %s: %s", r.config.Self,
+						result.Status, result.Message)
 				default:
 					time.Sleep(time.Millisecond) // it may be refused for good
 				}
@@ -104,7 +107,8 @@ func (l *load) judge() {
 	l.stop()
 	l.clients.Wait()
 	l.t.Logf("%d operations were answered, the slowest after %s", l.answered.Load(), time.Duration(l.longest.Load()))
-	if verdict := history.Check(context.Background(), l.recorder.Operations(), history.Options{Timeout: patience}); !verdict.OK() {
+	verdict := history.Check(context.Background(), l.recorder.Operations(), history.Options{Timeout: patience})
+	if !verdict.OK() {
 		l.t.Fatalf("%s: %s", verdict.Outcome, verdict.Explanation)
 	}
 }
@@ -229,7 +233,9 @@ func TestMembersChangeUnderLoad(t *testing.T) {
 			if v.Epoch != 7 || fmt.Sprint(members(v)) != "[3 4 6]" {
 				t.Errorf("the view is %+v", v)
 			}
-			for id, want := range map[view.MemberID]adminv1.Role{1: adminv1.Role_REMOVED, 3: adminv1.Role_VOTER, 5: adminv1.Role_REMOVED, 6: adminv1.Role_VOTER} {
+			for id, want := range map[view.MemberID]adminv1.Role{
+				1: adminv1.Role_REMOVED, 3: adminv1.Role_VOTER, 5: adminv1.Role_REMOVED, 6: adminv1.Role_VOTER,
+			} {
 				if got := all[id].status(t); got.Role != want || got.Epoch < 5 || got.Change != nil {
 					t.Errorf("member %d: %v", id, got)
 				}
@@ -313,7 +319,9 @@ func TestAMemberThatLeftIsToldByItsPeers(t *testing.T) {
 	all.tell(t, next, 1, 2, 4)
 	await(t, "it is told", func() bool { return all[3].status(t).Role == adminv1.Role_REMOVED })
 	done := make(chan register.Result, 1)
-	all[3].node.Submit(register.Operation{Kind: register.Read, Key: "k"}, patience, func(r register.Result) { done <- r })
+	all[3].node.Submit(register.Operation{Kind: register.Read, Key: "k"}, patience, func(r register.Result) {
+		done <- r
+	})
 	if r := <-done; r.Status != register.Unavailable || !strings.Contains(r.Message, "ask another one") {
 		t.Errorf("it answers %s: %s", r.Status, r.Message)
 	}
@@ -324,7 +332,8 @@ func TestARemovedMemberAnswersWhatItHadBegun(t *testing.T) {
 	all := newCast(t, "Gryff", storage.Sync, 3)
 	v := all.found(t, 1, 2, 3)
 	for _, peer := range []uint32{1, 2} {
-		_, err := all[3].admin.SetLink(t.Context(), &adminv1.SetLinkRequest{Cluster: "c", Member: 3, Peer: peer, Blocked: true})
+		_, err := all[3].admin.SetLink(t.Context(),
+			&adminv1.SetLinkRequest{Cluster: "c", Member: 3, Peer: peer, Blocked: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,7 +341,9 @@ func TestARemovedMemberAnswersWhatItHadBegun(t *testing.T) {
 	answers := map[string]chan register.Result{}
 	for name, op := range map[string]register.Operation{
 		"read": {Kind: register.Read, Key: "k"},
-		"rmw":  {Kind: register.RMW, Key: "k", Call: register.Call{Function: register.Append, Args: [][]byte{[]byte("+")}}},
+		"rmw": {
+			Kind: register.RMW, Key: "k", Call: register.Call{Function: register.Append, Args: [][]byte{[]byte("+")}},
+		},
 	} {
 		done := make(chan register.Result, 1)
 		answers[name] = done
@@ -347,7 +358,8 @@ func TestARemovedMemberAnswersWhatItHadBegun(t *testing.T) {
 	all.settle(t, joint)
 	all.finish(t, joint)
 	for name, want := range map[string]register.Status{"read": register.Unavailable, "rmw": register.Unknown} {
-		if r := <-answers[name]; r.Status != want || !strings.Contains(r.Message, "removed by epoch 3, and never serves again; ask another one") {
+		if r := <-answers[name]; r.Status != want ||
+			!strings.Contains(r.Message, "removed by epoch 3, and never serves again; ask another one") {
 			t.Errorf("the %s ended as %s: %s", name, r.Status, r.Message)
 		}
 	}
@@ -369,12 +381,16 @@ func TestReplacementInAnIdleCluster(t *testing.T) {
 				if <-all[lost].ended; all[lost].err != nil {
 					t.Fatal(all[lost].err)
 				}
-				joint, err := membership.Change(v, []membership.Founder{all[newcomer].founder(t)}, []view.MemberID{lost})
+				joint, err := membership.Change(v, []membership.Founder{all[newcomer].founder(t)},
+					[]view.MemberID{lost})
 				if err != nil {
 					t.Fatal(err)
 				}
 				all.tell(t, joint, members(joint.After())...)
-				await(t, "the newcomer is ready", func() bool { code, _ := all[newcomer].probe("/readyz"); return code == 200 })
+				await(t, "the newcomer is ready", func() bool {
+					code, _ := all[newcomer].probe("/readyz")
+					return code == 200
+				})
 				all.settle(t, joint)
 				if v, err = membership.Finish(joint); err != nil {
 					t.Fatal(err)

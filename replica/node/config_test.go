@@ -106,16 +106,34 @@ func TestConfigMistakes(t *testing.T) {
 		{"peer", func(c *Config) { c.Listen.Peer = "" }, "listen.peer: give"},
 		{"limits", func(c *Config) { c.Limits.KeyBytes = 0 }, "limits: keyBytes"},
 		{"little memory for clients", func(c *Config) { c.Limits.ClientMemory = 1 << 20 }, "limits: clientMemory"},
-		{"a protocol with masters, durability", func(c *Config) { c.Protocol, c.Durability = "CURP", storage.Interval }, "durability: protocol CURP needs Sync, not Interval"},
-		{"a protocol with masters, members", func(c *Config) { c.Protocol = "curp" }, "members: leave them out with protocol curp"},
-		{"fragments of another protocol", func(c *Config) { c.ErasureCoding = &ErasureCoding{1, 1024} }, "protocol Gryff stores values whole"},
-		{"fragments of another protocol, no view", func(c *Config) { *c = c.without(); c.ErasureCoding = &ErasureCoding{1, 1024} },
+		{"a protocol with masters, durability", func(c *Config) {
+			c.Protocol, c.Durability = "CURP", storage.Interval
+		}, "durability: protocol CURP needs Sync, not Interval"},
+		{"a protocol with masters, members", func(c *Config) {
+			c.Protocol = "curp"
+		}, "members: leave them out with protocol curp"},
+		{"fragments of another protocol", func(c *Config) {
+			c.ErasureCoding = &ErasureCoding{1, 1024}
+		}, "protocol Gryff stores values whole"},
+		{"fragments of another protocol, no view", func(c *Config) {
+			*c = c.without()
+			c.ErasureCoding = &ErasureCoding{1, 1024}
+		},
 			"protocol Gryff stores values whole"},
-		{"too many fragments", func(c *Config) { c.Protocol, c.ErasureCoding = "Gus", &ErasureCoding{2, 1024} }, "erasureCoding: 3 replicas of which 1 may be lost"},
-		{"no threshold", func(c *Config) { c.Protocol, c.ErasureCoding = "Gus", &ErasureCoding{1, 0} }, "erasureCoding: thresholdBytes is 0"},
-		{"sessions without keys", func(c *Config) { c.Protocol = "GryffRSC" }, "tokenKeys: give the file with the keys"},
+		{"too many fragments", func(c *Config) {
+			c.Protocol, c.ErasureCoding = "Gus", &ErasureCoding{2, 1024}
+		}, "erasureCoding: 3 replicas of which 1 may be lost"},
+		{"no threshold", func(c *Config) {
+			c.Protocol, c.ErasureCoding = "Gus", &ErasureCoding{1, 0}
+		}, "erasureCoding: thresholdBytes is 0"},
+		{"sessions without keys", func(c *Config) {
+			c.Protocol = "GryffRSC"
+		}, "tokenKeys: give the file with the keys"},
 		{"keys without sessions", func(c *Config) { c.TokenKeys = "keys" }, "tokenKeys: leave it out, protocol Gryff"},
-		{"transfer rate", func(c *Config) { c.TransferRate = new(Bytes); *c.TransferRate = -1 }, "transferRate: must not be negative"},
+		{"transfer rate", func(c *Config) {
+			c.TransferRate = new(Bytes)
+			*c.TransferRate = -1
+		}, "transferRate: must not be negative"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -150,7 +168,8 @@ func TestConfigFileMistakes(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := LoadConfig(path, Who{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+		if _, err := LoadConfig(path, Who{}); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v, want the file's name and %q", text, err, want)
 		}
 	}
@@ -169,7 +188,9 @@ func TestTransferRate(t *testing.T) {
 			t.Errorf("%s: %d, %v; want %d", text, c.transferRate(), err, want)
 		}
 	}
-	for b, want := range map[Bytes]string{0: `"0"`, 1000: `"1000"`, 3 << 20: `"3Mi"`, 1 << 40: `"1Ti"`, 1 << 50: `"1024Ti"`} {
+	for b, want := range map[Bytes]string{
+		0: `"0"`, 1000: `"1000"`, 3 << 20: `"3Mi"`, 1 << 40: `"1Ti"`, 1 << 50: `"1024Ti"`,
+	} {
 		if text, err := b.MarshalJSON(); err != nil || string(text) != want {
 			t.Errorf("%d is written %s, %v; want %s", b, text, err, want)
 		}

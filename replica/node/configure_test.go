@@ -42,7 +42,9 @@ func waitFor(t testing.TB, durability storage.Durability, ids ...view.MemberID) 
 }
 
 func (r *running) founder(t testing.TB) membership.Founder {
-	return membership.Founder{ID: r.config.Self, Site: r.config.Site, Address: r.config.Listen.Peer, Disk: r.status(t).Disk}
+	return membership.Founder{
+		ID: r.config.Self, Site: r.config.Site, Address: r.config.Listen.Peer, Disk: r.status(t).Disk,
+	}
 }
 
 func (r *running) configure(t testing.TB, v view.View) error {
@@ -95,12 +97,14 @@ func TestAMemberWaitsForItsView(t *testing.T) {
 	r := waitFor(t, storage.Sync, 1)[0]
 	got := r.status(t)
 	if got.Role != adminv1.Role_WAITING || got.Disk == "" || got.View != nil || got.Epoch != 0 || got.Digest != "" ||
-		got.Site != "site-1" || got.Version != "test" || got.Quorum || got.Shards != 2 || got.VotingShards != 0 || got.Boot != 1 {
+		got.Site != "site-1" || got.Version != "test" || got.Quorum || got.Shards != 2 ||
+		got.VotingShards != 0 || got.Boot != 1 {
 		t.Errorf("status: %v", got)
 	}
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/quorumz": 503} {
 		code, text := r.probe(path)
-		if code != want || code == http.StatusServiceUnavailable && !strings.Contains(text, "waits to be given its first view") {
+		if code != want ||
+			code == http.StatusServiceUnavailable && !strings.Contains(text, "waits to be given its first view") {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
 	}
@@ -125,7 +129,8 @@ func TestFoundingAndRestartWithoutAnybody(t *testing.T) {
 			}
 			for _, r := range all {
 				await(t, "quorum", func() bool { return r.status(t).Quorum })
-				if got := r.status(t); got.Digest != v.Digest() || got.Epoch != 1 || got.Incarnation != 1 || got.Boot != 2 {
+				if got := r.status(t); got.Digest != v.Digest() || got.Epoch != 1 ||
+					got.Incarnation != 1 || got.Boot != 2 {
 					t.Errorf("status: %v", got)
 				}
 			}
@@ -293,7 +298,9 @@ func TestViewsThatAreRefused(t *testing.T) {
 	if err := all[0].configure(t, v); err != nil {
 		t.Errorf("the same view again: %v", err)
 	}
-	await(t, "the others learn of it", func() bool { return all[1].status(t).Epoch == 5 && all[2].status(t).Epoch == 5 })
+	await(t, "the others learn of it", func() bool {
+		return all[1].status(t).Epoch == 5 && all[2].status(t).Epoch == 5
+	})
 	earlier, other := v, v
 	earlier.Epoch = 4
 	other.Members = append([]view.Member{}, v.Members...)
@@ -324,10 +331,12 @@ func TestARemovedMemberNeverServesAgain(t *testing.T) {
 		if got := third.status(t); got.Role != adminv1.Role_REMOVED || got.Epoch != 3 || got.VotingShards != 0 {
 			t.Errorf("status: %v", got)
 		}
-		if code, text := third.probe("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(text, "removed by epoch 3") {
+		code, text := third.probe("/readyz")
+		if code != http.StatusServiceUnavailable || !strings.Contains(text, "removed by epoch 3") {
 			t.Errorf("/readyz: %d %s", code, text)
 		}
-		if err := third.redis(t).Get(t.Context(), "k").Err(); err == nil || !strings.Contains(err.Error(), "removed by epoch 3") {
+		if err := third.redis(t).Get(t.Context(), "k").Err(); err == nil ||
+			!strings.Contains(err.Error(), "removed by epoch 3") {
 			t.Errorf("a client is told %v", err)
 		}
 	}

@@ -55,8 +55,10 @@ func TestADamagedDiskJoinsAgainByItself(t *testing.T) {
 	third = run(t, third.config)
 	await(t, "it votes again", func() bool { l := third.status(t).Loss; return l != nil && l.Over })
 	got := third.status(t)
-	if got.Role != adminv1.Role_VOTER || got.Incarnation != 2 || got.Disk == disk || !strings.Contains(got.Loss.Cause, "was durable") {
-		t.Errorf("it is %s, of incarnation %d, on disk %s after %s: %v", got.Role, got.Incarnation, got.Disk, disk, got.Loss)
+	if got.Role != adminv1.Role_VOTER || got.Incarnation != 2 || got.Disk == disk ||
+		!strings.Contains(got.Loss.Cause, "was durable") {
+		t.Errorf("it is %s, of incarnation %d, on disk %s after %s: %v", got.Role, got.Incarnation,
+			got.Disk, disk, got.Loss)
 	}
 	if aside(third) {
 		t.Error("the damaged disk is kept, though the member votes")
@@ -86,8 +88,10 @@ func TestNobodyJoinsWhileTooManyDisksAreLost(t *testing.T) {
 		await(t, "it hears the others", func() bool {
 			return !slices.ContainsFunc(r.status(t).Peers, func(p *adminv1.Peer) bool { return !p.Reachable })
 		})
-		if got := r.status(t); got.Role != adminv1.Role_LEARNER || got.VotingShards > 0 || got.Loss == nil || got.Loss.Over || !aside(r) {
-			t.Errorf("member %d: %s, %d shards vote, %v, kept: %v", r.config.Self, got.Role, got.VotingShards, got.Loss, aside(r))
+		if got := r.status(t); got.Role != adminv1.Role_LEARNER || got.VotingShards > 0 || got.Loss == nil ||
+			got.Loss.Over || !aside(r) {
+			t.Errorf("member %d: %s, %d shards vote, %v, kept: %v", r.config.Self, got.Role,
+				got.VotingShards, got.Loss, aside(r))
 		}
 	}
 	second, third := all[1], all[2]
@@ -107,7 +111,8 @@ func TestNobodyJoinsWhileTooManyDisksAreLost(t *testing.T) {
 		t.Errorf("member 2: %s, incarnation %d", got.Role, got.Incarnation)
 	}
 	done := make(chan register.Result, 1)
-	third.node.Submit(register.Operation{Kind: register.Write, Key: "k", Value: register.Value("v")}, patience, func(r register.Result) { done <- r })
+	third.node.Submit(register.Operation{Kind: register.Write, Key: "k", Value: register.Value("v")}, patience,
+		func(r register.Result) { done <- r })
 	if result := <-done; result.Status != register.OK {
 		t.Errorf("a write: %+v", result)
 	}

@@ -33,7 +33,9 @@ func (d lyingDisk) ReuseForWrite(old, name string, category vfs.DiskWriteCategor
 }
 
 // OpenReadWrite lies about the mark of what is durable too: it would tell.
-func (d lyingDisk) OpenReadWrite(name string, category vfs.DiskWriteCategory, options ...vfs.OpenOption) (vfs.File, error) {
+func (d lyingDisk) OpenReadWrite(
+	name string, category vfs.DiskWriteCategory, options ...vfs.OpenOption,
+) (vfs.File, error) {
 	file, err := d.FS.OpenReadWrite(name, category, options...)
 	if err != nil {
 		return nil, err

@@ -130,11 +130,13 @@ func (n *node) begin(ctx context.Context, from runtime.Inheritance, handovers []
 	}
 	c := &n.config
 	replica, err := runtime.Start(ctx, runtime.Options{
-		View: v, Self: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards, Store: n.store, Inheritance: from,
-		Sync: c.CURP.sync(), Listener: n.peers.open(), Dial: n.options.Dial, Newer: n.learn, TransferRate: int(c.transferRate()),
-		OneWayDelay: func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Delay) },
-		Jitter:      func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Jitter) },
-		Limits:      c.limits(), Faults: c.FaultTolerance, Fragments: c.ErasureCoding.fragments(),
+		View: v, Self: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards,
+		Store: n.store, Inheritance: from,
+		Sync: c.CURP.sync(), Listener: n.peers.open(), Dial: n.options.Dial, Newer: n.learn,
+		TransferRate: int(c.transferRate()),
+		OneWayDelay:  func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Delay) },
+		Jitter:       func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Jitter) },
+		Limits:       c.limits(), Faults: c.FaultTolerance, Fragments: c.ErasureCoding.fragments(),
 		Bootstrap: c.Bootstrap, Seed: uint64(c.Self), Metrics: n.registry, Logger: n.log,
 	})
 	if err != nil {
@@ -155,8 +157,8 @@ func (n *node) begin(ctx context.Context, from runtime.Inheritance, handovers []
 		before = last.before
 	}
 	n.now.Store(&memberState{view: v, replica: replica, before: before})
-	n.log.Info("Member acts in a view", zap.Uint64("epoch", v.Epoch), zap.String("digest", v.Digest()), zap.Int("members", v.Size()),
-		zap.Bool("joint", v.Joint()), zap.Int("partitions", len(v.Partitions)))
+	n.log.Info("Member acts in a view", zap.Uint64("epoch", v.Epoch), zap.String("digest", v.Digest()),
+		zap.Int("members", v.Size()), zap.Bool("joint", v.Joint()), zap.Int("partitions", len(v.Partitions)))
 	return nil
 }
 

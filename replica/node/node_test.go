@@ -104,7 +104,8 @@ func runWith(t testing.TB, config Config, options Options) *running {
 func (r *running) status(t testing.TB) *adminv1.StatusResponse {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	got, err := r.admin.Status(ctx, &adminv1.StatusRequest{Cluster: r.config.Cluster, Member: uint32(r.config.Self)}, grpc.WaitForReady(true))
+	got, err := r.admin.Status(ctx, &adminv1.StatusRequest{Cluster: r.config.Cluster, Member: uint32(r.config.Self)},
+		grpc.WaitForReady(true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +168,8 @@ func TestMember(t *testing.T) {
 	}
 
 	got := first.status(t)
-	if got.Role != adminv1.Role_VOTER || got.Boot != 1 || got.Incarnation != 1 || got.Shards != 2 || got.VotingShards != 2 ||
+	if got.Role != adminv1.Role_VOTER || got.Boot != 1 || got.Incarnation != 1 || got.Shards != 2 ||
+		got.VotingShards != 2 ||
 		got.Site != "a" || got.Protocol != "Gryff" || len(got.Peers) != 2 || !got.Peers[0].Reachable {
 		t.Errorf("status: %v", got)
 	}
@@ -222,14 +224,18 @@ func TestLinksCutAndMended(t *testing.T) {
 	first := all[0]
 	set := func(blocked bool) {
 		for _, peer := range []uint32{2, 3} {
-			_, err := first.admin.SetLink(t.Context(), &adminv1.SetLinkRequest{Cluster: "c", Member: 1, Peer: peer, Blocked: blocked})
+			_, err := first.admin.SetLink(t.Context(),
+				&adminv1.SetLinkRequest{Cluster: "c", Member: 1, Peer: peer, Blocked: blocked})
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	set(true)
-	await(t, "no quorum", func() bool { code, _ := first.probe("/quorumz"); return code == http.StatusServiceUnavailable })
+	await(t, "no quorum", func() bool {
+		code, _ := first.probe("/quorumz")
+		return code == http.StatusServiceUnavailable
+	})
 	if code, text := first.probe("/readyz"); code != http.StatusOK {
 		t.Errorf("without quorum the member still serves its role: %d %s", code, text)
 	}
@@ -248,7 +254,8 @@ func TestAdminRefusesCallsForOthers(t *testing.T) {
 			return err
 		},
 		"another member": func() error {
-			_, err := first.admin.SetLink(t.Context(), &adminv1.SetLinkRequest{Cluster: "c", Member: 2, Peer: 3, Blocked: true})
+			_, err := first.admin.SetLink(t.Context(),
+				&adminv1.SetLinkRequest{Cluster: "c", Member: 2, Peer: 3, Blocked: true})
 			return err
 		},
 	} {
@@ -295,7 +302,8 @@ func TestRunRefuses(t *testing.T) {
 		t.Error(err)
 	}
 	c.Cluster = "another"
-	if err := Run(t.Context(), c, Options{}); err == nil || !strings.Contains(err.Error(), "cluster is c, this member's is another") {
+	if err := Run(t.Context(), c, Options{}); err == nil ||
+		!strings.Contains(err.Error(), "cluster is c, this member's is another") {
 		t.Errorf("a foreign disk: %v", err)
 	}
 }

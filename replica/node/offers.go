@@ -27,8 +27,9 @@ func latest(disk, file view.View, self view.MemberID) (view.View, error) {
 		return disk, nil
 	case file.Epoch == disk.Epoch:
 		if !slices.Equal(ids(disk), ids(file)) {
-			return view.View{}, fmt.Errorf("members: the disk knows the members %d of epoch %d, the configuration names %d; "+
-				"a change of members needs another epoch", ids(disk), disk.Epoch, ids(file))
+			return view.View{},
+				fmt.Errorf("members: the disk knows the members %d of epoch %d, the configuration names %d; "+
+					"a change of members needs another epoch", ids(disk), disk.Epoch, ids(file))
 		}
 		// It may have been written by hand, and can't say who joins and who leaves.
 		file.Issued, file.Since = max(file.Issued, disk.Issued), disk.Since
@@ -65,29 +66,35 @@ func takesOn(held, offered view.View, c *Config) (bool, error) {
 	unfit := c.fits(offered)
 	switch {
 	case offered.Cluster != c.Cluster:
-		return false, status.Errorf(codes.FailedPrecondition, "the view is of cluster %q, this member's is %s", offered.Cluster, c.Cluster)
+		return false, status.Errorf(codes.FailedPrecondition, "the view is of cluster %q, this member's is %s",
+			offered.Cluster, c.Cluster)
 	case unfit != nil:
 		return false, status.Error(codes.InvalidArgument, unfit.Error())
 	case offered.Epoch < held.Epoch:
-		return false, status.Errorf(codes.Aborted, "epoch %d is offered, and member %d holds epoch %d already", offered.Epoch, c.Self, held.Epoch)
+		return false, status.Errorf(codes.Aborted, "epoch %d is offered, and member %d holds epoch %d already",
+			offered.Epoch, c.Self, held.Epoch)
 	case offered.Epoch == held.Epoch && offered.Digest() != held.Digest():
-		return false, status.Errorf(codes.Aborted, "epoch %d is offered with digest %s, and member %d holds epoch %d with digest %s: "+
-			"an epoch has one view", offered.Epoch, offered.Digest(), c.Self, held.Epoch, held.Digest())
+		return false, status.Errorf(codes.Aborted,
+			"epoch %d is offered with digest %s, and member %d holds epoch %d with digest %s: "+
+				"an epoch has one view", offered.Epoch, offered.Digest(), c.Self, held.Epoch, held.Digest())
 	case offered.Epoch == held.Epoch:
 		return false, nil
 	case offered.Epoch-held.Epoch > view.MaxEpochsMissed:
-		return false, status.Errorf(codes.InvalidArgument, "epoch %d is offered, and member %d holds epoch %d: so many changes can't have been made since",
+		return false, status.Errorf(codes.InvalidArgument,
+			"epoch %d is offered, and member %d holds epoch %d: so many changes can't have been made since",
 			offered.Epoch, c.Self, held.Epoch)
 	}
 	self := offered.Index(c.Self)
 	switch {
 	case self < 0 && c.Self > offered.LastIssued():
-		return false, status.Errorf(codes.FailedPrecondition, "the view of epoch %d does not name member %d, whose id was not given yet",
-			offered.Epoch, c.Self)
+		return false, status.Errorf(codes.FailedPrecondition,
+			"the view of epoch %d does not name member %d, whose id was not given yet", offered.Epoch, c.Self)
 	case self >= 0 && removed(held, c.Self):
-		return false, status.Errorf(codes.FailedPrecondition, "member %d was removed by epoch %d: an id is never used again", c.Self, held.Epoch)
+		return false, status.Errorf(codes.FailedPrecondition,
+			"member %d was removed by epoch %d: an id is never used again", c.Self, held.Epoch)
 	case self >= 0 && c.Site != "" && offered.Members[self].Site != c.Site:
-		return false, status.Errorf(codes.FailedPrecondition, "member %d runs at site %s, not at %s as the view of epoch %d says",
+		return false, status.Errorf(codes.FailedPrecondition,
+			"member %d runs at site %s, not at %s as the view of epoch %d says",
 			c.Self, c.Site, offered.Members[self].Site, offered.Epoch)
 	}
 	return true, nil

@@ -72,15 +72,20 @@ func TestJudge(t *testing.T) {
 		code    codes.Code
 		says    string
 	}{
-		"the first":            {view.View{}, viewWith(1, 0, 1, 2, 3), true, codes.OK, ""},
-		"a later one":          {held, viewWith(4, 6, 1, 4, 6), true, codes.OK, ""},
-		"the same":             {held, viewWith(3, 5, 1, 4, 5), false, codes.OK, ""},
-		"an earlier one":       {held, viewWith(2, 5, 1, 4, 5), false, codes.Aborted, "epoch 2 is offered, and member 1 holds epoch 3"},
+		"the first":   {view.View{}, viewWith(1, 0, 1, 2, 3), true, codes.OK, ""},
+		"a later one": {held, viewWith(4, 6, 1, 4, 6), true, codes.OK, ""},
+		"the same":    {held, viewWith(3, 5, 1, 4, 5), false, codes.OK, ""},
+		"an earlier one": {
+			held, viewWith(2, 5, 1, 4, 5), false, codes.Aborted, "epoch 2 is offered, and member 1 holds epoch 3",
+		},
 		"another of the epoch": {held, viewWith(3, 6, 1, 4, 6), false, codes.Aborted, "epoch 3 is offered with digest"},
 		"a removal":            {held, viewWith(4, 6, 6, 4, 5), true, codes.OK, ""},
 		"after a removal":      {viewWith(3, 5, 3, 4, 5), viewWith(4, 6, 6, 4, 5), true, codes.OK, ""},
-		"a return":             {viewWith(3, 5, 3, 4, 5), viewWith(4, 5, 1, 4, 5), false, codes.FailedPrecondition, "member 1 was removed by epoch 3"},
-		"two members":          {held, viewWith(4, 5, 1, 4), true, codes.OK, ""}, // on the way to some other number
+		"a return": {
+			viewWith(3, 5, 3, 4, 5), viewWith(4, 5, 1, 4, 5), false, codes.FailedPrecondition,
+			"member 1 was removed by epoch 3",
+		},
+		"two members": {held, viewWith(4, 5, 1, 4), true, codes.OK, ""}, // on the way to some other number
 		"a joint one": {held, func() view.View {
 			v := viewWith(4, 6, 1, 4, 5, 6)
 			v.Members[0].Leaving, v.Members[3].Joining = true, true
@@ -93,7 +98,9 @@ func TestJudge(t *testing.T) {
 		}(), false, codes.InvalidArgument, "has nobody on one of its sides"},
 		"no epoch":         {view.View{}, viewWith(0, 0, 1, 2, 3), false, codes.InvalidArgument, "epochs start at 1"},
 		"one member twice": {held, viewWith(4, 0, 1, 1, 5), false, codes.InvalidArgument, "named twice"},
-		"another site":     {held, viewWith(4, 6, 6, 1, 5), false, codes.FailedPrecondition, "runs at site a, not at b"},
+		"another site": {
+			held, viewWith(4, 6, 6, 1, 5), false, codes.FailedPrecondition, "runs at site a, not at b",
+		},
 		"another cluster": {held, func() view.View {
 			v := viewWith(4, 6, 1, 4, 6)
 			v.Cluster = "d"
@@ -106,13 +113,15 @@ func TestJudge(t *testing.T) {
 		}(), false, codes.InvalidArgument, "member 6 has no address"},
 	} {
 		takes, err := takesOn(test.held, test.offered, &config)
-		if takes != test.takes || status.Code(err) != test.code || err != nil && !strings.Contains(err.Error(), test.says) {
+		if takes != test.takes || status.Code(err) != test.code ||
+			err != nil && !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: takes it %v, %v; want %v, %s %q", name, takes, err, test.takes, test.code, test.says)
 		}
 	}
 	late := config
 	late.Self = 9
-	if takes, err := takesOn(view.View{}, viewWith(3, 8, 1, 4, 8), &late); takes || status.Code(err) != codes.FailedPrecondition {
+	if takes, err := takesOn(view.View{}, viewWith(3, 8, 1, 4, 8), &late); takes ||
+		status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("a view from before the member's id was given: %v, %v", takes, err)
 	}
 	if got := ids(held); !slices.Equal(got, []view.MemberID{1, 4, 5}) {
@@ -124,16 +133,21 @@ func TestJudge(t *testing.T) {
 func TestEpochsAreBounded(t *testing.T) {
 	c := Config{Cluster: "c", Protocol: "ABD", Self: 1, Site: "a", Shards: 1}
 	held := viewWith(5, 3, 1, 2, 3)
-	for epoch, taken := range map[uint64]bool{6: true, 5 + view.MaxEpochsMissed: true, 6 + view.MaxEpochsMissed: false, view.MaxEpoch: false,
+	for epoch, taken := range map[uint64]bool{6: true, 5 + view.MaxEpochsMissed: true, 6 + view.MaxEpochsMissed: false,
+		view.MaxEpoch:     false,
 		view.MaxEpoch + 1: false, 1 << 63: false, 1<<64 - 1: false} {
-		for name, offered := range map[string]view.View{"with it": viewWith(epoch, 6, 1, 2, 3), "without it": viewWith(epoch, 6, 4, 2, 3)} {
+		for name, offered := range map[string]view.View{
+			"with it": viewWith(epoch, 6, 1, 2, 3), "without it": viewWith(epoch, 6, 4, 2, 3),
+		} {
 			fits, err := takesOn(held, offered, &c)
 			if fits != taken || !taken && status.Code(err) != codes.InvalidArgument {
 				t.Errorf("epoch %d %s is taken: %t, %v", epoch, name, fits, err)
 			}
 		}
 	}
-	for name, change := range map[string]func(*view.View){"since": func(v *view.View) { v.Since = 7 }, "issued": func(v *view.View) { v.Issued = 1 << 20 }} {
+	for name, change := range map[string]func(*view.View){
+		"since": func(v *view.View) { v.Since = 7 }, "issued": func(v *view.View) { v.Issued = 1 << 20 },
+	} {
 		offered := viewWith(6, 3, 1, 2, 3)
 		change(&offered)
 		if fits, err := takesOn(held, offered, &c); fits || status.Code(err) != codes.InvalidArgument {

@@ -34,7 +34,9 @@ func BenchmarkPartedWrite(b *testing.B) {
 						ended <- struct{}{}
 						return
 					}
-					client.Submit(register.Operation{Kind: register.Write, Key: keys[n%int64(len(keys))], Value: register.Value("value")}, patience, next)
+					client.Submit(
+						register.Operation{Kind: register.Write, Key: keys[n%int64(len(keys))],
+							Value: register.Value("value")}, patience, next)
 				}
 				next(register.Result{Status: register.OK})
 			}

@@ -92,11 +92,13 @@ func (w *witnessed) end() {
 	<-w.ended
 }
 
-// newPartitioned founds a cluster of that many members, each at a site of its own, with as many partitions, and has all of
-// them served.
+// newPartitioned founds a cluster of that many members, each at a site of its own, with as many partitions, and has all
+// of them served.
 func newPartitioned(t testing.TB, size int) *partitioned {
 	t.Helper()
-	p := &partitioned{t: t, members: cast{}, witnesses: map[view.MemberID]*witnessed{}, heard: map[[2]view.MemberID]time.Time{}}
+	p := &partitioned{
+		t: t, members: cast{}, witnesses: map[view.MemberID]*witnessed{}, heard: map[[2]view.MemberID]time.Time{},
+	}
 	p.order = membership.PairedIDs(0, size)
 	var named []view.Witness
 	var founders []membership.Founder
@@ -125,8 +127,8 @@ func (p *partitioned) waits(id view.MemberID, shards int) (membership.Founder, v
 	p.members[id] = run(p.t, c)
 	other := membership.WitnessOf(id)
 	started := p.witness(witness.Config{
-		Cluster: "c", Self: uint32(other), Directory: filepath.Join(p.t.TempDir(), fmt.Sprint(other)), Durability: witness.Sync,
-		Listen: witness.Listen{Peer: free(p.t)},
+		Cluster: "c", Self: uint32(other), Directory: filepath.Join(p.t.TempDir(), fmt.Sprint(other)),
+		Durability: witness.Sync, Listen: witness.Listen{Peer: free(p.t)},
 	})
 	p.witnesses[other] = started
 	w := view.Witness{ID: other, Site: c.Site, Address: started.config.Listen.Peer, Beside: id}
@@ -175,7 +177,8 @@ func (p *partitioned) snapshot() membership.Snapshot {
 			}
 		}
 		for _, part := range got.Partitions {
-			told := membership.Part{Term: part.Term, Lost: part.Lost, Recovered: part.Recovered, Restarted: part.Restarted, Copying: part.Copying,
+			told := membership.Part{Term: part.Term, Lost: part.Lost, Recovered: part.Recovered,
+				Restarted: part.Restarted, Copying: part.Copying,
 				WholeTerm: part.WholeTerm, NotedTerm: part.NotedTerm, Length: part.Length}
 			for _, learner := range part.CaughtUp {
 				told.CaughtUp = append(told.CaughtUp, view.MemberID(learner))
@@ -279,7 +282,8 @@ func (p *partitioned) kill(id view.MemberID) {
 // cut cuts or mends a member's side of a link.
 func (p *partitioned) cut(id, other view.MemberID, blocked bool) {
 	p.t.Helper()
-	_, err := p.members[id].admin.SetLink(p.t.Context(), &adminv1.SetLinkRequest{Cluster: "c", Member: uint32(id), Peer: uint32(other), Blocked: blocked})
+	_, err := p.members[id].admin.SetLink(p.t.Context(),
+		&adminv1.SetLinkRequest{Cluster: "c", Member: uint32(id), Peer: uint32(other), Blocked: blocked})
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -28,7 +28,11 @@ func TestPartitionsServe(t *testing.T) {
 			for _, reader := range p.order {
 				p.expect(reader, key, value)
 			}
-			r := p.must(id, register.Operation{Kind: register.RMW, Key: key, Call: register.Call{Function: register.Append, Args: [][]byte{[]byte("+")}}})
+			r := p.must(id,
+				register.Operation{
+					Kind: register.RMW, Key: key,
+					Call: register.Call{Function: register.Append, Args: [][]byte{[]byte("+")}},
+				})
 			if string(r.Value) == value {
 				t.Errorf("an append left %q", r.Value)
 			}
@@ -47,14 +51,16 @@ func TestPartitionsServe(t *testing.T) {
 			case part.Backups[0]:
 				want = adminv1.PartRole_BACKUP
 			}
-			if told.Role != want || told.Term != 1 || told.Lost || told.Serving != (want == adminv1.PartRole_MASTER) || told.Recovered != told.Serving {
+			if told.Role != want || told.Term != 1 || told.Lost || told.Serving != (want == adminv1.PartRole_MASTER) ||
+				told.Recovered != told.Serving {
 				t.Errorf("member %d of partition %d: %v", id, i, told)
 			}
 			if told.Copying || told.WholeTerm != 1 || told.NotedTerm != 1 {
 				t.Errorf("member %d has all of partition %d: %v", id, i, told)
 			}
 			fast += told.Fast
-			if got.Role != adminv1.Role_VOTER || !got.Quorum || got.VotingShards != 3 || len(got.Witnesses) != 3 || !got.Witnesses[2].Reachable ||
+			if got.Role != adminv1.Role_VOTER || !got.Quorum || got.VotingShards != 3 || len(got.Witnesses) != 3 ||
+				!got.Witnesses[2].Reachable ||
 				got.Witnesses[2].Site != "site-5" || got.Witnesses[2].RttMicroseconds == 0 {
 				t.Errorf("member %d: %v", id, got)
 			}
@@ -72,7 +78,8 @@ func TestPartitionsServe(t *testing.T) {
 	})
 	key, tries := p.keys(0, 1)[0], 0
 	await(t, "a read at a backup asks nobody elsewhere", func() bool {
-		// A record that came after the others were dropped stays until updates of its key meet it, after some rounds of gc.
+		// A record that came after the others were dropped stays until updates of its key meet it, after some rounds of
+		// gc.
 		if tries++; tries%20 == 0 {
 			p.write(part.Master, key, fmt.Sprint("again-", tries))
 		}
@@ -93,9 +100,11 @@ func (p *partitioned) describesMetrics(id view.MemberID) {
 		p.t.Fatal(err)
 	}
 	for _, found := range []string{
-		"georegister_partition_role", "georegister_partition_serving", "georegister_partition_lost", "georegister_partition_term",
+		"georegister_partition_role", "georegister_partition_serving", "georegister_partition_lost",
+		"georegister_partition_term",
 		"georegister_partition_unsynced", "georegister_partition_updates_total", "georegister_witness_reachable",
-		"georegister_witness_rtt_seconds", "georegister_witness_messages_sent_total", "georegister_witness_messages_dropped_total",
+		"georegister_witness_rtt_seconds", "georegister_witness_messages_sent_total",
+		"georegister_witness_messages_dropped_total",
 	} {
 		if !strings.Contains(metrics, "\n"+found+"{") {
 			p.t.Errorf("metrics lack %s", found)
@@ -284,13 +293,16 @@ func TestALostPartIsTold(t *testing.T) {
 	c := p.members[3].config
 	c.Directory = filepath.Join(t.TempDir(), "another")
 	p.members[3] = run(t, c)
-	await(t, "it is told the view by its peers", func() bool { return p.members[3].status(t).Epoch == 1 || p.members[3].configure(t, p.view) == nil })
+	await(t, "it is told the view by its peers", func() bool {
+		return p.members[3].status(t).Epoch == 1 || p.members[3].configure(t, p.view) == nil
+	})
 	code, text := p.members[3].probe("/readyz")
 	if code != http.StatusServiceUnavailable || !strings.Contains(text, "and has to be replaced: its disk is empty") {
 		t.Errorf("/readyz: %d %s", code, text)
 	}
 	got := p.members[3].status(t)
-	if got.Role != adminv1.Role_LEARNER || got.VotingShards == 3 || !got.Partitions[1].Lost || got.Partitions[1].Waits == "" {
+	if got.Role != adminv1.Role_LEARNER || got.VotingShards == 3 || !got.Partitions[1].Lost ||
+		got.Partitions[1].Waits == "" {
 		t.Errorf("status: %v", got)
 	}
 }
@@ -303,7 +315,8 @@ func TestViewsWithoutTheirPartitionsAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.configure(t, v); err == nil || !strings.Contains(err.Error(), "the view of epoch 1 has 0, and 3 shards need one each") {
+	if err := r.configure(t, v); err == nil ||
+		!strings.Contains(err.Error(), "the view of epoch 1 has 0, and 3 shards need one each") {
 		t.Errorf("no partitions: %v", err)
 	}
 	v.Witnesses = []view.Witness{{ID: 2, Site: "site-1", Disk: "d", Beside: 1}}
@@ -366,7 +379,9 @@ func TestPartitionsAreSplitUnderLoad(t *testing.T) {
 	})
 	check()
 	for _, id := range p.order {
-		if got := p.members[id].status(t); got.Shards != 7 || got.VotingShards != 7 || len(got.Partitions) != 7 || got.Partitions[6].Term < p.view.Partitions[6].Split {
+		got := p.members[id].status(t)
+		if got.Shards != 7 || got.VotingShards != 7 || len(got.Partitions) != 7 ||
+			got.Partitions[6].Term < p.view.Partitions[6].Split {
 			t.Errorf("member %d: %v", id, got)
 		}
 	}

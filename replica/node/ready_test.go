@@ -31,13 +31,17 @@ func TestANewcomerIsReadyOnceItVotes(t *testing.T) {
 		}
 	}
 	await(t, "the first is ready", func() bool { code, _ := first.probe("/readyz"); return code == http.StatusOK })
-	if code, text := newcomer.probe("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(text, "does not vote yet") {
+	if code, text := newcomer.probe("/readyz"); code != http.StatusServiceUnavailable ||
+		!strings.Contains(text, "does not vote yet") {
 		t.Errorf("a newcomer that can't have its state yet: %d %s", code, text)
 	}
 	if err := second.configure(t, v); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the newcomer is ready", func() bool { code, _ := newcomer.probe("/readyz"); return code == http.StatusOK })
+	await(t, "the newcomer is ready", func() bool {
+		code, _ := newcomer.probe("/readyz")
+		return code == http.StatusOK
+	})
 	if role := newcomer.status(t).Role; role != adminv1.Role_VOTER {
 		t.Errorf("it is ready as %v", role)
 	}
@@ -55,7 +59,8 @@ func TestANewcomerIsReadyOnceItHasFetched(t *testing.T) {
 		got := all[4].status(t)
 		return got.Role == adminv1.Role_VOTER && got.Change != nil && got.Change.Transfers
 	})
-	if code, text := all[4].probe("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(text, "has not fetched the others' state yet") {
+	if code, text := all[4].probe("/readyz"); code != http.StatusServiceUnavailable ||
+		!strings.Contains(text, "has not fetched the others' state yet") {
 		t.Errorf("a newcomer that fetches: %d %s", code, text)
 	}
 	if code, text := all[1].probe("/readyz"); code != http.StatusOK {

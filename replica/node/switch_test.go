@@ -24,8 +24,8 @@ func BenchmarkTakingOnAView(b *testing.B) {
 					all.tell(b, v, told...)
 					configured += time.Since(begin)
 					done := make(chan register.Result, 1)
-					all[1].node.Submit(register.Operation{Kind: register.Write, Key: "k", Value: register.Value("v")}, patience,
-						func(r register.Result) { done <- r })
+					all[1].node.Submit(register.Operation{Kind: register.Write, Key: "k", Value: register.Value("v")},
+						patience, func(r register.Result) { done <- r })
 					if r := <-done; r.Status != register.OK {
 						b.Fatal(r)
 					}

@@ -48,7 +48,8 @@ func (n *node) recovered(replica *runtime.Replica) {
 		n.log.Warn("What is left of the damaged disk can't be removed", zap.Error(err))
 		return
 	}
-	n.log.Info("Member votes again after its disk was damaged; what was left of that is removed", zap.String("directory", loss.Aside))
+	n.log.Info("Member votes again after its disk was damaged; what was left of that is removed",
+		zap.String("directory", loss.Aside))
 }
 
 // condition is what was logged last.
@@ -108,7 +109,9 @@ func (n *node) changed(of *memberState, last condition, status runtime.Status) c
 }
 
 // changedPeers logs what differs about peers, or witnesses: what says which.
-func (n *node) changedPeers(of *memberState, what string, last []peerCondition, peers []transport.Peer) (now []peerCondition) {
+func (n *node) changedPeers(
+	of *memberState, what string, last []peerCondition, peers []transport.Peer,
+) (now []peerCondition) {
 	for i, p := range peers {
 		now = append(now, peerCondition{p.Reachable, p.Refused})
 		var before peerCondition
@@ -144,7 +147,8 @@ func (n *node) changedParts(last []partCondition, parts []protocol.PartitionStat
 		log := n.log.With(zap.Int("partition", i), zap.Uint64("term", p.Term), zap.Stringer("role", p.Role))
 		switch {
 		case p.Lost:
-			log.Error("Member's disk can't fill its part in a partition: it has to be replaced", zap.String("reason", p.Why))
+			log.Error("Member's disk can't fill its part in a partition: it has to be replaced",
+				zap.String("reason", p.Why))
 		case p.Role == protocol.Master && p.Serving:
 			log.Info("Member is the master of a partition, and serves")
 		case p.Role == protocol.Master:

@@ -35,15 +35,19 @@ func TestChangesAreLoggedOnce(t *testing.T) {
 		want   []string
 	}{
 		{"newcomer", status(false, false, false, ""), []string{
-			"warn Member does not vote yet: its disk was empty, and it fetches the others' state first", "warn No quorum: clients are not served"}},
+			"warn Member does not vote yet: its disk was empty, and it fetches the others' state first",
+			"warn No quorum: clients are not served"}},
 		{"nothing new", status(false, false, false, ""), nil},
 		{"peer up", status(false, false, true, ""), []string{"info Peer reached"}},
-		{"joined", status(true, true, true, ""), []string{"info Member votes", "info Quorum reached: clients are served"}},
+		{"joined", status(true, true, true, ""),
+			[]string{"info Member votes", "info Quorum reached: clients are served"}},
 		{"still", status(true, true, true, ""), nil},
-		{"cut off", status(true, false, false, ""), []string{"warn Peer lost", "warn No quorum: clients are not served"}},
+		{"cut off", status(true, false, false, ""),
+			[]string{"warn Peer lost", "warn No quorum: clients are not served"}},
 		{"refused", status(true, false, false, "other shards"), []string{"error Peer refuses this member"}},
 		{"still refused", status(true, false, false, "other shards"), nil},
-		{"healed", status(true, true, true, ""), []string{"info Peer reached", "info Quorum reached: clients are served"}},
+		{"healed", status(true, true, true, ""),
+			[]string{"info Peer reached", "info Quorum reached: clients are served"}},
 		{"settled", changing(true, false), nil},
 		{"fetched", changing(true, true), []string{"info Member has done its part of the change of members"}},
 		{"still done", changing(true, true), nil},
@@ -73,16 +77,30 @@ func TestPartsAreLoggedWhenTheyChange(t *testing.T) {
 		parts []protocol.PartitionStatus
 		want  []string
 	}{
-		{"the first view", []protocol.PartitionStatus{{Role: protocol.Master, Why: "leases"}, {Partition: 1, Role: protocol.Backup}, {Partition: 2, Role: protocol.Learner}}, []string{
-			"info Witness reached", "info Member is the master of a partition, and does not serve yet", "info Member's part in a partition is another one"}},
-		{"it serves", []protocol.PartitionStatus{{Role: protocol.Master, Serving: true}, {Partition: 1, Role: protocol.Backup}, {Partition: 2, Role: protocol.Learner}},
+		{"the first view",
+			[]protocol.PartitionStatus{{Role: protocol.Master, Why: "leases"}, {Partition: 1, Role: protocol.Backup},
+				{Partition: 2, Role: protocol.Learner}}, []string{
+				"info Witness reached", "info Member is the master of a partition, and does not serve yet",
+				"info Member's part in a partition is another one"}},
+		{"it serves",
+			[]protocol.PartitionStatus{
+				{Role: protocol.Master, Serving: true}, {Partition: 1, Role: protocol.Backup},
+				{Partition: 2, Role: protocol.Learner},
+			},
 			[]string{"info Member is the master of a partition, and serves"}},
-		{"nothing new", []protocol.PartitionStatus{{Role: protocol.Master, Serving: true, Term: 7, Last: 9}, {Partition: 1, Role: protocol.Backup}, {Partition: 2, Role: protocol.Learner}}, nil},
-		{"replaced", []protocol.PartitionStatus{{Role: protocol.Learner}, {Partition: 1, Role: protocol.Backup, Lost: true, Why: "empty"}, {Partition: 2, Role: protocol.Learner}}, []string{
-			"info Member's part in a partition is another one", "error Member's disk can't fill its part in a partition: it has to be replaced"}},
+		{"nothing new",
+			[]protocol.PartitionStatus{{Role: protocol.Master, Serving: true, Term: 7, Last: 9},
+				{Partition: 1, Role: protocol.Backup}, {Partition: 2, Role: protocol.Learner}}, nil},
+		{"replaced",
+			[]protocol.PartitionStatus{{Role: protocol.Learner},
+				{Partition: 1, Role: protocol.Backup, Lost: true, Why: "empty"},
+				{Partition: 2, Role: protocol.Learner}}, []string{
+				"info Member's part in a partition is another one",
+				"error Member's disk can't fill its part in a partition: it has to be replaced"}},
 	} {
 		seen = n.changed(of, seen, runtime.Status{
-			Quorum: true, Shards: []runtime.ShardStatus{{Voter: true}}, Partitions: step.parts, Witnesses: []transport.Peer{{ID: 2, Reachable: true}},
+			Quorum: true, Shards: []runtime.ShardStatus{{Voter: true}}, Partitions: step.parts,
+			Witnesses: []transport.Peer{{ID: 2, Reachable: true}},
 		})
 		var got []string
 		for _, entry := range logged.TakeAll() {

@@ -149,7 +149,8 @@ func (p Profile) Select(names []string) (Profile, error) {
 	for i, name := range names {
 		at := slices.IndexFunc(p.Sites, func(site string) bool { return strings.EqualFold(site, name) })
 		if at < 0 {
-			return Profile{}, fmt.Errorf("profile %s has no site %q; it has %s", p.Name, name, strings.Join(p.Sites, ", "))
+			return Profile{}, fmt.Errorf("profile %s has no site %q; it has %s", p.Name, name,
+				strings.Join(p.Sites, ", "))
 		}
 		a := p.Sites[at]
 		sites[i] = a

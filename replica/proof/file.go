@@ -16,8 +16,10 @@ const others = 0o037
 func Load(path, cluster string) (*Keys, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%w; make it once for the cluster, such as with `(umask 077; openssl rand -hex %d > %s)`, and give the same file to all members",
-			err, KeyBytes, path)
+		return nil,
+			fmt.Errorf("%w; make it once for the cluster, such as with `(umask 077; openssl rand -hex %d > %s)`, and "+
+				"give the same file to all members",
+				err, KeyBytes, path)
 	}
 	if err != nil {
 		return nil, err
@@ -28,7 +30,9 @@ func Load(path, cluster string) (*Keys, error) {
 		return nil, err
 	}
 	if mode := info.Mode().Perm(); mode&others != 0 {
-		return nil, fmt.Errorf("%s: others may read or change it (mode %04o), so its keys may be known; replace them, and `chmod 0600 %s`", path, mode, path)
+		return nil,
+			fmt.Errorf("%s: others may read or change it (mode %04o), so its keys may be known; replace them, and "+
+				"`chmod 0600 %s`", path, mode, path)
 	}
 	text, err := io.ReadAll(io.LimitReader(file, 1<<10))
 	if err != nil {

@@ -50,11 +50,16 @@ func Parse(text []byte, cluster string) (*Keys, error) {
 		secret, err := hex.DecodeString(string(bytes.TrimSpace(line)))
 		switch {
 		case err != nil || len(secret) != KeyBytes:
-			return nil, fmt.Errorf("line %d is no key: write %d hexadecimal digits, such as `openssl rand -hex %d` prints", i+1, 2*KeyBytes, KeyBytes)
+			return nil,
+				fmt.Errorf("line %d is no key: write %d hexadecimal digits, such as `openssl rand -hex %d` prints", i+1,
+					2*KeyBytes, KeyBytes)
 		case i == MaxKeys:
-			return nil, fmt.Errorf("there are more than %d keys; keep the present one and the one before or after it", MaxKeys)
+			return nil, fmt.Errorf("there are more than %d keys; keep the present one and the one before or after it",
+				MaxKeys)
 		case bytes.Count(secret, secret[:1]) == KeyBytes:
-			return nil, fmt.Errorf("line %d is no key: it is one byte over and over; draw it at random, such as with `openssl rand -hex %d`", i+1, KeyBytes)
+			return nil,
+				fmt.Errorf("line %d is no key: it is one byte over and over; draw it at random, such as with "+
+					"`openssl rand -hex %d`", i+1, KeyBytes)
 		}
 		added := key{secret: secret}
 		sum := sha256.Sum256(append([]byte("georegister key\x00"), secret...))
@@ -87,7 +92,8 @@ func (k *Keys) Prove(d register.Dependency) []byte {
 // wraps ErrForged.
 func (k *Keys) Check(d register.Dependency) error {
 	if len(d.Proof) != idBytes+macBytes {
-		return fmt.Errorf("dependency on %.64q: %w: it has a proof of %d bytes, not %d; send what the answer had", d.Key, ErrForged, len(d.Proof), idBytes+macBytes)
+		return fmt.Errorf("dependency on %.64q: %w: it has a proof of %d bytes, not %d; send what the answer had",
+			d.Key, ErrForged, len(d.Proof), idBytes+macBytes)
 	}
 	id, mac := d.Proof[:idBytes], d.Proof[idBytes:]
 	for _, key := range k.keys {
@@ -95,12 +101,14 @@ func (k *Keys) Check(d register.Dependency) error {
 			continue
 		}
 		if subtle.ConstantTimeCompare(key.mac(k.cluster, d), mac) != 1 {
-			return fmt.Errorf("dependency on %.64q: %w: key, carstamp, value or proof were changed, or it is of another cluster; "+
-				"send all of them as the answer had them", d.Key, ErrForged)
+			return fmt.Errorf(
+				"dependency on %.64q: %w: key, carstamp, value or proof were changed, or it is of another cluster; "+
+					"send all of them as the answer had them", d.Key, ErrForged)
 		}
 		return nil
 	}
-	return fmt.Errorf("dependency on %.64q: %w: its key is none of this member's; it is of another cluster, or the keys were replaced since: "+
+	return fmt.Errorf("dependency on %.64q: %w: its key is none of this member's; it is of another cluster, or the "+
+		"keys were replaced since: "+
 		"read again, and give all members the same keys", d.Key, ErrForged)
 }
 

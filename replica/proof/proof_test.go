@@ -21,7 +21,10 @@ func parse(t testing.TB, text []byte, cluster string) *Keys {
 }
 
 func dependency(key, value string, timestamp uint64) register.Dependency {
-	return register.Dependency{Key: key, Versioned: register.Versioned{Value: register.Value(value), Carstamp: register.Carstamp{Timestamp: timestamp}}}
+	return register.Dependency{
+		Key:       key,
+		Versioned: register.Versioned{Value: register.Value(value), Carstamp: register.Carstamp{Timestamp: timestamp}},
+	}
 }
 
 func TestKeysCanBeReplaced(t *testing.T) {
@@ -37,7 +40,9 @@ func TestKeysCanBeReplaced(t *testing.T) {
 	if err := parse(t, append(bytes.Clone(one), two...), "c").Check(d); err != nil {
 		t.Errorf("the key that comes is not taken: %v", err)
 	}
-	for name, k := range map[string]*Keys{"without the key": old, "with others": parse(t, three, "c"), "of another cluster": parse(t, two, "d")} {
+	for name, k := range map[string]*Keys{
+		"without the key": old, "with others": parse(t, three, "c"), "of another cluster": parse(t, two, "d"),
+	} {
 		if err := k.Check(d); !errors.Is(err, ErrForged) {
 			t.Errorf("a member %s says %v", name, err)
 		}
@@ -49,7 +54,8 @@ func TestEveryPartCounts(t *testing.T) {
 	k := parse(t, Draw(), "c")
 	d := dependency("key", "value", 1)
 	d.Proof = k.Prove(d)
-	for _, other := range []register.Dependency{dependency("keyv", "alue", 1), dependency("key", "", 1), dependency("key", "value", 2),
+	for _, other := range []register.Dependency{dependency("keyv", "alue", 1), dependency("key", "", 1),
+		dependency("key", "value", 2),
 		{Key: "key", Versioned: register.Versioned{Carstamp: d.Carstamp}}} {
 		other.Proof = d.Proof
 		if err := k.Check(other); !errors.Is(err, ErrForged) {
@@ -60,7 +66,8 @@ func TestEveryPartCounts(t *testing.T) {
 
 func TestFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys")
-	if _, err := Load(path, "c"); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "make it once for the cluster") {
+	if _, err := Load(path, "c"); !errors.Is(err, os.ErrNotExist) ||
+		!strings.Contains(err.Error(), "make it once for the cluster") {
 		t.Errorf("without a file: %v", err)
 	}
 	if err := errors.Join(Make(path), Make(path)); err != nil {
@@ -83,11 +90,14 @@ func TestFiles(t *testing.T) {
 	if err := parse(t, text, "c").Check(d); err != nil {
 		t.Error(err)
 	}
-	for mode, taken := range map[os.FileMode]bool{0o400: true, 0o640: true, 0o440: true, 0o660: false, 0o604: false, 0o602: false, 0o644: false} {
+	for mode, taken := range map[os.FileMode]bool{
+		0o400: true, 0o640: true, 0o440: true, 0o660: false, 0o604: false, 0o602: false, 0o644: false,
+	} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Load(path, "c"); (err == nil) != taken || err != nil && !strings.Contains(err.Error(), "others may read") {
+		if _, err := Load(path, "c"); (err == nil) != taken ||
+			err != nil && !strings.Contains(err.Error(), "others may read") {
 			t.Errorf("mode %04o: %v", mode, err)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 type Config struct {
 	Self view.MemberID
 	View view.View
-	// Shard is the number of the shard, from 0. With roles per shard it is the index of its partition in View.Partitions,
-	// which has the roles.
+	// Shard is the number of the shard, from 0. With roles per shard it is the index of its partition in
+	// View.Partitions, which has the roles.
 	Shard int
 	// Boot counts the starts of this process on its disk; the world makes it durable before the start.
 	Boot uint32
@@ -26,8 +26,8 @@ type Config struct {
 	// answered: above the largest round trip.
 	Retry time.Duration
 	// Suspect is how long an instance of another coordinator may stay unfinished before this member
-	// recovers it: several times Retry. A world that learns how far apart the members are tells both anew (member.Pace);
-	// any values are safe.
+	// recovers it: several times Retry. A world that learns how far apart the members are tells both anew
+	// (member.Pace); any values are safe.
 	Suspect time.Duration
 	// Seed feeds the protocol's own draws (back-off); members should differ.
 	Seed uint64
@@ -47,14 +47,15 @@ type Config struct {
 	// empty disk is a newcomer, which must join before it votes.
 	Bootstrap bool
 	// Continued says that an earlier protocol of this process had the journal, and did not doubt its disk any more
-	// (Protocol.Doubted), so that nothing that was put there is lost. Otherwise the disk may be an older copy of what it
-	// was, also where it is empty, and the others are asked before it votes.
+	// (Protocol.Doubted), so that nothing that was put there is lost. Otherwise the disk may be an older copy of what
+	// it was, also where it is empty, and the others are asked before it votes.
 	Continued bool
-	// Promised is until when promises to others may hold that earlier protocols of this process made, such as leases, by
-	// the clock that this one is told. Zero: it is not known, and whoever has to wait for their end counts from the start.
+	// Promised is until when promises to others may hold that earlier protocols of this process made, such as leases,
+	// by the clock that this one is told. Zero: it is not known, and whoever has to wait for their end counts from the
+	// start.
 	Promised Instant
-	// Undoubted says that no disk is ever put back from an older copy, since none outlives its process or the world sees
-	// to it: members neither tell how far their disks are nor ask.
+	// Undoubted says that no disk is ever put back from an older copy, since none outlives its process or the world
+	// sees to it: members neither tell how far their disks are nor ask.
 	Undoubted bool
 	// Count is told each time a path of the protocol is taken, by name. It may be nil.
 	Count func(path string)
@@ -67,14 +68,14 @@ type Sync struct {
 	After int
 	// Delay is how long an operation waits for a sync that nothing else begins. Zero: 20 ms.
 	Delay time.Duration
-	// Lease is for how long a backup promises not to serve as a later master, and how long a new master waits; reads that
-	// may be stale are not older. Zero: 2 s.
+	// Lease is for how long a backup promises not to serve as a later master, and how long a new master waits; reads
+	// that may be stale are not older. Zero: 2 s.
 	Lease time.Duration
 	// Kept is how many entries of the log a master keeps for a learner that is behind, which has to copy the state if
 	// it needs an earlier one. Zero: 65536.
 	Kept int
-	// Asynchronous has the client of an update that no witness saves answer before the backups have it: what the master's
-	// machine loses then is lost, and nobody knows. It is what papers compare with ("Async").
+	// Asynchronous has the client of an update that no witness saves answer before the backups have it: what the
+	// master's machine loses then is lost, and nobody knows. It is what papers compare with ("Async").
 	Asynchronous bool
 }
 

@@ -22,8 +22,8 @@ type Reader interface {
 
 // Loader is the capability of a Reader that finds many records in one pass.
 type Loader interface {
-	// Load says that Get is about to be asked for the records of these keys: where they ascend, one pass finds them. None
-	// of them is in a batch that is not durable yet.
+	// Load says that Get is about to be asked for the records of these keys: where they ascend, one pass finds them.
+	// None of them is in a batch that is not durable yet.
 	Load(keys [][]byte)
 }
 

@@ -28,8 +28,8 @@ type Interval struct{ Earliest, Latest int64 }
 
 // Machine is the state machine of a replication protocol at one member, for one shard of the keys.
 //
-// What it knows stands in fields, reached from the machine, so that package digest can tell states apart: nothing hides in
-// a closure, and no Instant in a field of another type.
+// What it knows stands in fields, reached from the machine, so that package digest can tell states apart: nothing hides
+// in a closure, and no Instant in a field of another type.
 //
 // A world calls Submit, Receive, Tick and Pace in any order, never two at once, and Ready after one
 // or several of them; what Ready returned belongs to the world. Unfinished is the last call.
@@ -46,11 +46,11 @@ type Machine interface {
 	Ready() Effects
 	// Pace replaces Config.Retry and Config.Suspect, such as when round trips were measured. Any values are safe.
 	Pace(retry, suspect time.Duration)
-	// Pending is the number of operations and of other work, such as instances, that are not finished here. It comes to 0
-	// once clients and faults rest.
+	// Pending is the number of operations and of other work, such as instances, that are not finished here. It comes to
+	// 0 once clients and faults rest.
 	Pending() int
-	// Unfinished ends the machine, and lists the operations in progress, each with what was done for it (Request.Resume),
-	// for the next view's protocol of this member.
+	// Unfinished ends the machine, and lists the operations in progress, each with what was done for it
+	// (Request.Resume), for the next view's protocol of this member.
 	Unfinished() []Request
 }
 
@@ -61,8 +61,8 @@ type Machine interface {
 //	var _ protocol.Joiner = (*Member)(nil)
 type Protocol interface {
 	Machine
-	// Doubted reports whether it is not known yet that the disk holds all that it held: the member has just started, asks
-	// the others, and takes no part until enough have answered.
+	// Doubted reports whether it is not known yet that the disk holds all that it held: the member has just started,
+	// asks the others, and takes no part until enough have answered.
 	Doubted() bool
 }
 
@@ -79,8 +79,8 @@ type Joiner interface {
 
 // Thrifty is the capability of a protocol that asks the nearest quorum first, and the others when that does not answer.
 type Thrifty interface {
-	// Prefer orders the other members anew, nearest first, such as when one no longer answers. The list has the members of
-	// Config.Nearest, and is only read during the call. Any order is safe.
+	// Prefer orders the other members anew, nearest first, such as when one no longer answers. The list has the members
+	// of Config.Nearest, and is only read during the call. Any order is safe.
 	Prefer(nearest []view.MemberID)
 }
 

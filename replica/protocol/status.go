@@ -41,8 +41,8 @@ type PartitionStatus struct {
 	Partition int
 	Term      uint64 // of the view's configuration of the partition
 	Role      Role
-	// Lost says that the view gives this member the role of a master or a backup that its disk can't fill: it is empty, or
-	// what the role needs is missing there (Why). The member takes no part. It has to be replaced.
+	// Lost says that the view gives this member the role of a master or a backup that its disk can't fill: it is empty,
+	// or what the role needs is missing there (Why). The member takes no part. It has to be replaced.
 	Lost bool
 	Why  string // for people: why a member is lost, or why a master does not serve yet
 	// Restarted says that this member is a master without backups that restarted: what it answered for and the disk did
@@ -56,8 +56,8 @@ type PartitionStatus struct {
 	// WholeTerm is the highest term of which this member has all that was to be recovered from those before it.
 	WholeTerm uint64
 	NotedTerm uint64 // the highest of which it ever had, also if it has dropped some of that since
-	// Needed lists the former terms whose witnesses the master of this term has not replayed yet, or whose replay is not
-	// held by all backups yet.
+	// Needed lists the former terms whose witnesses the master of this term has not replayed yet, or whose replay is
+	// not held by all backups yet.
 	Needed   []uint64
 	Last     uint64 // index of the last entry of the log here
 	Commit   uint64 // index up to which all backups are known to hold it

@@ -30,10 +30,14 @@ func TestABarrierFencesWhatIsOfOtherShards(t *testing.T) {
 		parts     []string // by shard: the keys fenced there
 		own       string
 	}{
-		"nothing":           {Operation{Kind: Write, Key: "0w"}, nil, ""},
-		"its own":           {Operation{Kind: Write, Key: "0w", After: of("0a", "0b")}, nil, "0a 0b"},
-		"others":            {Operation{Kind: Read, Key: "0r", After: of("2a", "1b", "2c")}, []string{"2: 2a 2c", "1: 1b"}, ""},
-		"its own, others":   {Operation{Kind: RMW, Key: "1n", After: of("2a", "1b", "0c", "1d")}, []string{"2: 2a", "0: 0c"}, "1b 1d"},
+		"nothing": {Operation{Kind: Write, Key: "0w"}, nil, ""},
+		"its own": {Operation{Kind: Write, Key: "0w", After: of("0a", "0b")}, nil, "0a 0b"},
+		"others": {
+			Operation{Kind: Read, Key: "0r", After: of("2a", "1b", "2c")}, []string{"2: 2a 2c", "1: 1b"}, "",
+		},
+		"its own, others": {
+			Operation{Kind: RMW, Key: "1n", After: of("2a", "1b", "0c", "1d")}, []string{"2: 2a", "0: 0c"}, "1b 1d",
+		},
 		"a fence":           {Operation{Kind: Fence, After: of("0a", "1b")}, []string{"0: 0a", "1: 1b"}, ""},
 		"a fence of nought": {Operation{Kind: Fence}, nil, ""},
 	} {
@@ -45,7 +49,8 @@ func TestABarrierFencesWhatIsOfOtherShards(t *testing.T) {
 			}
 			got = append(got, string(rune('0'+p.Shard))+": "+keysOf(p.Fence.After))
 		}
-		if !slices.Equal(got, test.parts) || keysOf(b.Operation().After) != test.own || b.Operation().Key != test.operation.Key {
+		if !slices.Equal(got, test.parts) || keysOf(b.Operation().After) != test.own ||
+			b.Operation().Key != test.operation.Key {
 			t.Errorf("%s: fences %q, and goes on after %q", name, got, keysOf(b.Operation().After))
 		}
 	}
@@ -67,7 +72,8 @@ func TestABarrierGoesOnAfterTheLastFence(t *testing.T) {
 		t.Errorf("a fence: %d, %+v", step, r)
 	}
 	b, _ = NewBarrier(write, in)
-	if step, r := b.Fenced(1, Result{Status: Unknown, Message: "too late"}); step != BarrierEnds || r.Status != Unavailable ||
+	if step, r := b.Fenced(1, Result{Status: Unknown, Message: "too late"}); step != BarrierEnds ||
+		r.Status != Unavailable ||
 		!strings.Contains(r.Message, "in shard 1") || !strings.Contains(r.Message, "too late") {
 		t.Errorf("a fence that fails: %d, %+v", step, r)
 	}

@@ -63,7 +63,8 @@ func (c Carstamp) Check() error {
 }
 
 // Exhausted tells a client why a write of its key can't get a timestamp.
-const Exhausted = "a member or a disk has told of a write with the largest timestamp there can be, which nobody can have counted up to: no write of " +
+const Exhausted = "a member or a disk has told of a write with the largest timestamp there can be, which nobody can " +
+	"have counted up to: no write of " +
 	"this key can follow it"
 
 // Less reports whether c comes before d.

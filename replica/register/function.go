@@ -24,9 +24,9 @@ type Function struct {
 	Name    string // lower case, hyphens
 	Version int    // from 1; a changed meaning is a new version
 	Args    int    // how many arguments it takes
-	// Idempotent says that a call may be applied again at any later time, whatever other idempotent calls were applied to
-	// the value meanwhile: it then changes nothing, and if it changed the value the first time, it replies as it did then.
-	// See TestIdempotentFunctions, which holds the built-in ones to it.
+	// Idempotent says that a call may be applied again at any later time, whatever other idempotent calls were applied
+	// to the value meanwhile: it then changes nothing, and if it changed the value the first time, it replies as it did
+	// then. See TestIdempotentFunctions, which holds the built-in ones to it.
 	Idempotent bool
 	// Apply makes the new value. It allocates nothing larger than maxBytes; a larger result is refused.
 	Apply func(current Value, args [][]byte, maxBytes int) Outcome
@@ -133,8 +133,12 @@ func builtins() []Function {
 		{Name: "set", Version: 1, Args: 1, Apply: func(_ Value, a [][]byte, _ int) Outcome {
 			return Outcome{Next: present(a[0]), Changed: true}
 		}},
-		{Name: "set-if-absent", Version: 1, Args: 1, Apply: func(v Value, a [][]byte, _ int) Outcome { return setIf(!v.Present(), a[0]) }},
-		{Name: "set-if-present", Version: 1, Args: 1, Apply: func(v Value, a [][]byte, _ int) Outcome { return setIf(v.Present(), a[0]) }},
+		{Name: "set-if-absent", Version: 1, Args: 1, Apply: func(v Value, a [][]byte, _ int) Outcome {
+			return setIf(!v.Present(), a[0])
+		}},
+		{Name: "set-if-present", Version: 1, Args: 1, Apply: func(v Value, a [][]byte, _ int) Outcome {
+			return setIf(v.Present(), a[0])
+		}},
 		{Name: "get-and-set", Version: 1, Args: 1, Apply: func(v Value, a [][]byte, _ int) Outcome {
 			return Outcome{Next: present(a[0]), Changed: true, Reply: v}
 		}},
@@ -188,7 +192,8 @@ func addInteger(v Value, a [][]byte, _ int) Outcome {
 	}
 	var current int64
 	if v.Present() {
-		if current, err = strconv.ParseInt(string(v), 10, 64); err != nil || strconv.FormatInt(current, 10) != string(v) {
+		if current, err = strconv.ParseInt(string(v), 10, 64); err != nil ||
+			strconv.FormatInt(current, 10) != string(v) {
 			return Outcome{Refused: RefusedNotInteger}
 		}
 	}

@@ -120,8 +120,10 @@ func TestBuiltins(t *testing.T) {
 		{SetRange, arguments("9223372036854775807", "X"), "abc", "", false, "", RefusedOffset},
 		{SetRange, arguments("one", "X"), "abc", "", false, "", RefusedOffset},
 	} {
-		name := c.function + " " + strings.Join(strings.Fields(string(bytes.Join(c.args, []byte(" ")))), " ") + " on " + c.current
-		out, err := NewRegistry().Apply(valueOf(c.current), Call{Function: c.function, Args: c.args, MaxValueBytes: limit})
+		name := c.function + " " +
+			strings.Join(strings.Fields(string(bytes.Join(c.args, []byte(" ")))), " ") + " on " + c.current
+		out, err := NewRegistry().Apply(valueOf(c.current),
+			Call{Function: c.function, Args: c.args, MaxValueBytes: limit})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -133,7 +135,8 @@ func TestBuiltins(t *testing.T) {
 			continue
 		}
 		if out.Refused != "" || out.Changed != c.changed || !out.Reply.Equal(valueOf(c.reply)) {
-			t.Errorf("%s: refused %q, changed %v, reply %q; want %v, %q", name, out.Refused, out.Changed, out.Reply, c.changed, c.reply)
+			t.Errorf("%s: refused %q, changed %v, reply %q; want %v, %q", name, out.Refused, out.Changed,
+				out.Reply, c.changed, c.reply)
 		}
 		if c.changed && !out.Next.Equal(valueOf(c.next)) {
 			t.Errorf("%s: the value becomes %q (present %v), want %q", name, out.Next, out.Next.Present(), c.next)
@@ -156,7 +159,8 @@ func TestRegistry(t *testing.T) {
 	if out, err := r.Apply(Value("ab"), Call{Function: "double.v2"}); err != nil || string(out.Next) != "abab" {
 		t.Errorf("an added function made %q, %v", out.Next, err)
 	}
-	if out, err := r.Apply(Value("ab"), Call{Function: "double.v2", MaxValueBytes: 3}); err != nil || out.Refused == "" {
+	if out, err := r.Apply(Value("ab"), Call{Function: "double.v2", MaxValueBytes: 3}); err != nil ||
+		out.Refused == "" {
 		t.Errorf("a result above the call's limit is %+v, %v", out, err)
 	}
 	if slices.Contains(NewRegistry().Names(), "double.v2") {
@@ -212,7 +216,8 @@ func FuzzApply(f *testing.F) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			again, _ := r.Apply(v, call)
-			if out.Changed != again.Changed || out.Refused != again.Refused || !out.Next.Equal(again.Next) || !out.Reply.Equal(again.Reply) {
+			if out.Changed != again.Changed || out.Refused != again.Refused || !out.Next.Equal(again.Next) ||
+				!out.Reply.Equal(again.Reply) {
 				t.Errorf("%s made %+v, then %+v", name, out, again)
 			}
 			if out.Refused != "" && out.Changed {

@@ -12,7 +12,8 @@ import (
 const (
 	// Decimal version, content -> nothing; the value is "version content", of the highest version.
 	SetNewest = "set-newest.v1"
-	AddMember = "add-member.v1" // member, without a line break -> nothing; the value is a line "+member" for each, sorted
+	// member, without a line break -> nothing; the value is a line "+member" for each, sorted
+	AddMember = "add-member.v1"
 )
 
 // Refusals of idempotent functions.

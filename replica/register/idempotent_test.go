@@ -48,13 +48,16 @@ func TestIdempotentFunctionsByExample(t *testing.T) {
 		{AddMember, arguments(strings.Repeat("y", 19)), absent, "", false, "limit is 20 bytes"},
 	} {
 		name := fmt.Sprintf("%s %q on %q", c.function, c.args, c.current)
-		out, err := NewRegistry().Apply(valueOf(c.current), Call{Function: c.function, Args: c.args, MaxValueBytes: 20 + 10*len(c.next)})
+		out, err := NewRegistry().Apply(valueOf(c.current),
+			Call{Function: c.function, Args: c.args, MaxValueBytes: 20 + 10*len(c.next)})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if (out.Refused != "") != (c.refused != "") || !strings.Contains(out.Refused, c.refused) || out.Changed != c.changed || out.Reply.Present() {
-			t.Errorf("%s: refused with %q, changed %v, reply %q; want %q and %v", name, out.Refused, out.Changed, out.Reply, c.refused, c.changed)
+		if (out.Refused != "") != (c.refused != "") || !strings.Contains(out.Refused, c.refused) ||
+			out.Changed != c.changed || out.Reply.Present() {
+			t.Errorf("%s: refused with %q, changed %v, reply %q; want %q and %v", name, out.Refused, out.Changed,
+				out.Reply, c.refused, c.changed)
 		}
 		if c.changed && !out.Next.Equal(valueOf(c.next)) {
 			t.Errorf("%s: the value becomes %q, want %q", name, out.Next, c.next)

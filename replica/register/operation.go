@@ -30,12 +30,12 @@ type Operation struct {
 	Call  Call  // RMW: what to apply
 	ID    ID    // RMW: makes retries exactly-once; the zero ID asks for no deduplication
 	// Stale, of a Read, allows an answer that is a little older: a value that can't be lost any more, and that was the
-	// register's at some time within a bound of the protocol's before the read began. It waits for less than a read that
-	// is linearizable. Where the protocol knows of nothing better, it is one.
+	// register's at some time within a bound of the protocol's before the read began. It waits for less than a read
+	// that is linearizable. Where the protocol knows of nothing better, it is one.
 	Stale bool
 	// Regular, of a Read, allows an answer that a quorum may not hold yet, where the protocol is regular sequentially
-	// consistent (Result.Depends tells): who asks for it has every later operation carry what it depends on (Past). Where
-	// it is not, this is a read as any other.
+	// consistent (Result.Depends tells): who asks for it has every later operation carry what it depends on (Past).
+	// Where it is not, this is a read as any other.
 	Regular bool
 	// After is what the operation's session depends on. It is at a quorum before the operation has any effect, or is
 	// answered.
@@ -100,11 +100,11 @@ type Result struct {
 	RoundTrips int
 	// Fast reports that the operation took its protocol's fast path.
 	Fast bool
-	// Depends, of a Regular read, reports that a quorum may not hold what was read: a dependency of its session from now
-	// on.
+	// Depends, of a Regular read, reports that a quorum may not hold what was read: a dependency of its session from
+	// now on.
 	Depends bool
-	// More reports that another result of the operation follows, of a kind whose results come in parts; none does today.
-	// The operation is in progress until the last.
+	// More reports that another result of the operation follows, of a kind whose results come in parts; none does
+	// today. The operation is in progress until the last.
 	More bool
 	// Proof is that of the dependency, where a listener has made one for its client.
 	Proof []byte

@@ -103,7 +103,9 @@ func (p *Past) Check(check func(Dependency) error) error {
 }
 
 func (p *Past) find(key string) (int, bool) {
-	return slices.BinarySearchFunc(p.dependencies, key, func(d Dependency, key string) int { return cmp.Compare(d.Key, key) })
+	return slices.BinarySearchFunc(p.dependencies, key, func(d Dependency, key string) int {
+		return cmp.Compare(d.Key, key)
+	})
 }
 
 func (p *Past) add(d Dependency) {
@@ -191,7 +193,8 @@ func DecodePast(b []byte, limits Limits) (Past, error) {
 	switch {
 	case cut:
 		return fail("it is cut off")
-	case !slices.IsSortedFunc(p.dependencies, func(a, b Dependency) int { return cmp.Or(cmp.Compare(a.Key, b.Key), -1) }):
+	case !slices.IsSortedFunc(p.dependencies,
+		func(a, b Dependency) int { return cmp.Or(cmp.Compare(a.Key, b.Key), -1) }):
 		return fail("its keys are not in order")
 	case !bytes.Equal(p.Encode(), b): // what can be written in two ways, such as a number, is accepted in one
 		return fail("it has bytes that nothing writes")
@@ -206,13 +209,15 @@ func (d *Dependency) Check(limits Limits) error {
 	}
 	switch {
 	case len(d.Value) > MaxDependencyBytes:
-		return fmt.Errorf("dependency on %.64q: value of %d bytes is %w: the limit is %d bytes", d.Key, len(d.Value), ErrTooLarge, MaxDependencyBytes)
+		return fmt.Errorf("dependency on %.64q: value of %d bytes is %w: the limit is %d bytes", d.Key, len(d.Value),
+			ErrTooLarge, MaxDependencyBytes)
 	case d.Carstamp.IsZero():
 		return fmt.Errorf("dependency on %.64q: it has no carstamp; leave it out, nobody wrote that", d.Key)
 	case d.Carstamp.Check() != nil:
 		return fmt.Errorf("dependency on %.64q: no write has carstamp %v; send what an answer had", d.Key, d.Carstamp)
 	case len(d.Proof) > MaxProofBytes:
-		return fmt.Errorf("dependency on %.64q: proof of %d bytes is %w: the limit is %d bytes", d.Key, len(d.Proof), ErrTooLarge, MaxProofBytes)
+		return fmt.Errorf("dependency on %.64q: proof of %d bytes is %w: the limit is %d bytes", d.Key, len(d.Proof),
+			ErrTooLarge, MaxProofBytes)
 	}
 	return nil
 }

@@ -9,7 +9,9 @@ import (
 )
 
 func dependency(key string, timestamp uint64, value string) Dependency {
-	return Dependency{Key: key, Versioned: Versioned{Carstamp{Timestamp: timestamp, Writer: NewWriter(1, 1, 1)}, Value(value)}}
+	return Dependency{
+		Key: key, Versioned: Versioned{Carstamp{Timestamp: timestamp, Writer: NewWriter(1, 1, 1)}, Value(value)},
+	}
 }
 
 // reads has a past learn of a regular read that a quorum may not hold.
@@ -99,7 +101,8 @@ func TestAPastIsWrittenAndRead(t *testing.T) {
 	p.add(Dependency{Key: "c", Versioned: Versioned{Carstamp: Carstamp{Timestamp: 2, RMWs: 9}}, Proof: []byte("proof")})
 	b := p.Encode()
 	got, err := DecodePast(b, DefaultLimits())
-	if err != nil || !bytes.Equal(got.Encode(), b) || got.dependencies[0].Value == nil || got.dependencies[2].Value != nil {
+	if err != nil || !bytes.Equal(got.Encode(), b) || got.dependencies[0].Value == nil ||
+		got.dependencies[2].Value != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for i := range b {
@@ -115,7 +118,8 @@ func TestAPastIsWrittenAndRead(t *testing.T) {
 		"has no carstamp": {[]Dependency{{Key: "a"}}},
 		"no write has":    {[]Dependency{dependency("a", 1<<60, "")}},
 	} {
-		if _, err := DecodePast(bad.Encode(), DefaultLimits()); !errors.Is(err, ErrPast) || !strings.Contains(err.Error(), want) {
+		if _, err := DecodePast(bad.Encode(), DefaultLimits()); !errors.Is(err, ErrPast) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

@@ -177,7 +177,10 @@ func (r *Replica) answer(f *submission, result register.Result) {
 
 // handover is an operation on its way to the next replica.
 func (r *Replica) handover(q request) *Handover {
-	c := &Handover{operation: q.operation, resume: q.resume, begun: r.clock.moment(q.submission.begun), waited: q.submission.waited, done: q.submission.done}
+	c := &Handover{
+		operation: q.operation, resume: q.resume, begun: r.clock.moment(q.submission.begun),
+		waited: q.submission.waited, done: q.submission.done,
+	}
 	if q.submission.deadline != 0 {
 		c.deadline = r.clock.moment(q.submission.deadline)
 	}

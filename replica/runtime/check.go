@@ -45,10 +45,12 @@ func (o *Options) checkAfter(op *register.Operation) error {
 	case n == 0:
 		return nil
 	case !o.regular:
-		return fmt.Errorf("the operation comes after what was read of another cluster: protocol %s of this one answers with nothing to depend on; "+
+		return fmt.Errorf("the operation comes after what was read of another cluster: protocol %s of this one "+
+			"answers with nothing to depend on; "+
 			"fence there first, and leave After out", o.Protocol)
 	case n > register.MaxDependencies:
-		return fmt.Errorf("the operation comes after %d others, and carries %d at most; fence first", n, register.MaxDependencies)
+		return fmt.Errorf("the operation comes after %d others, and carries %d at most; fence first", n,
+			register.MaxDependencies)
 	}
 	for i := range op.After {
 		d := &op.After[i]
@@ -57,7 +59,8 @@ func (o *Options) checkAfter(op *register.Operation) error {
 		}
 		// An rmw of what was never written has no writer.
 		if written := d.Carstamp.Timestamp > 0; written != (d.Carstamp.Writer.Member() > 0) {
-			return fmt.Errorf("dependency on %.64q: no member writes under carstamp %v; send what an answer had", d.Key, d.Carstamp)
+			return fmt.Errorf("dependency on %.64q: no member writes under carstamp %v; send what an answer had",
+				d.Key, d.Carstamp)
 		}
 	}
 	return nil

@@ -23,7 +23,8 @@ func reading(t *testing.T, clock int32) time.Duration {
 // shown.
 func TestClockCountsSuspension(t *testing.T) {
 	const inside = "GEOREGISTER_TEST_SUSPENDED"
-	if before, now, after := reading(t, unix.CLOCK_BOOTTIME), elapsed(), reading(t, unix.CLOCK_BOOTTIME); now < before || now > after {
+	before, now, after := reading(t, unix.CLOCK_BOOTTIME), elapsed(), reading(t, unix.CLOCK_BOOTTIME)
+	if now < before || now > after {
 		t.Errorf("reads %v, between %v and %v of the clock since boot", now, before, after)
 	}
 	if os.Getenv(inside) != "" {

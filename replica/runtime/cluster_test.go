@@ -169,7 +169,8 @@ func (c *cluster) doWithin(i int, op register.Operation, timeout time.Duration) 
 
 func (c *cluster) write(i int, key, value string) {
 	c.t.Helper()
-	if r := c.do(i, register.Operation{Kind: register.Write, Key: key, Value: register.Value(value)}); r.Status != register.OK {
+	r := c.do(i, register.Operation{Kind: register.Write, Key: key, Value: register.Value(value)})
+	if r.Status != register.OK {
 		c.t.Fatalf("member %d: write %s: %s: %s", i+1, key, r.Status, r.Message)
 	}
 }

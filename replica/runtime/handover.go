@@ -10,8 +10,8 @@ import (
 )
 
 // Handover is an operation on its way into another view: taken from the replica that stops (Replica.HandOver), or
-// submitted while there is none (NewHandover). The next replica goes on with it (Replica.Resume), or it ends without one
-// (End); it ends once in any case, soon after its deadline at the latest.
+// submitted while there is none (NewHandover). The next replica goes on with it (Replica.Resume), or it ends without
+// one (End); it ends once in any case, soon after its deadline at the latest.
 type Handover struct {
 	operation register.Operation
 	resume    protocol.Resume
@@ -124,7 +124,9 @@ func (r *Replica) Resume(operations []*Handover) {
 		}
 		q := request{
 			operation: c.operation, resume: c.resume,
-			submission: submission{done: c.done, begun: r.clock.instant(c.begun), kind: c.operation.Kind, waited: c.waited},
+			submission: submission{
+				done: c.done, begun: r.clock.instant(c.begun), kind: c.operation.Kind, waited: c.waited,
+			},
 		}
 		if !c.deadline.IsZero() {
 			// Zero is no deadline, and whatever is not above it is over since this replica began.

@@ -38,7 +38,8 @@ func newMetrics(r *Replica) *metrics {
 	sizes := prometheus.ExponentialBuckets(1, 2, 12)
 	m := &metrics{
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "georegister_operation_seconds", Help: "Time from submission to the answer, of operations that took effect.",
+			Name:    "georegister_operation_seconds",
+			Help:    "Time from submission to the answer, of operations that took effect.",
 			Buckets: prometheus.ExponentialBuckets(50e-6, 1.6, 30),
 		}, []string{"kind", "path"}),
 		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -52,20 +53,23 @@ func newMetrics(r *Replica) *metrics {
 			Name: "georegister_protocol_paths_total", Help: "Paths that the protocol took.",
 		}, []string{"path"}),
 		turn: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "georegister_shard_iteration_inputs", Help: "Operations and messages per iteration of a shard's loop.", Buckets: sizes,
+			Name: "georegister_shard_iteration_inputs",
+			Help: "Operations and messages per iteration of a shard's loop.", Buckets: sizes,
 		}),
 		group: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "georegister_commit_batches", Help: "Batches of shards per commit.", Buckets: sizes,
 		}),
 		groupBytes: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "georegister_commit_bytes", Help: "Bytes of keys and values per commit.", Buckets: prometheus.ExponentialBuckets(64, 4, 10),
+			Name: "georegister_commit_bytes", Help: "Bytes of keys and values per commit.",
+			Buckets: prometheus.ExponentialBuckets(64, 4, 10),
 		}),
 		fsync: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "georegister_commit_seconds", Help: "Time of a commit, its fsync included.",
 			Buckets: prometheus.ExponentialBuckets(20e-6, 2, 16),
 		}),
 		overflow: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "georegister_messages_overflow_total", Help: "Messages received and dropped because a shard's queue was full.",
+			Name: "georegister_messages_overflow_total",
+			Help: "Messages received and dropped because a shard's queue was full.",
 		}),
 	}
 	m.barriers = m.taken.WithLabelValues("barrier") // the runtime's own
@@ -142,35 +146,49 @@ type gauges struct{ replica *Replica }
 
 var (
 	inFlightDesc = describe("georegister_operations_in_flight", "Operations submitted and not ended.", "shard")
-	pendingDesc  = describe("georegister_protocol_pending", "Operations and instances that the protocol holds unfinished.", "shard")
-	queueDesc    = describe("georegister_shard_queue", "Operations and messages that wait for the shard's loop.", "shard")
+	pendingDesc  = describe("georegister_protocol_pending",
+		"Operations and instances that the protocol holds unfinished.", "shard")
+	queueDesc = describe("georegister_shard_queue",
+		"Operations and messages that wait for the shard's loop.", "shard")
 	voterDesc    = describe("georegister_shard_voter", "1 if the shard votes, 0 while it is a newcomer.", "shard")
 	bytesDesc    = describe("georegister_storage_bytes", "Size of the state on disk, or in memory.")
 	epochDesc    = describe("georegister_view_epoch", "Epoch of the view that this member acts in.")
 	quorumDesc   = describe("georegister_quorum_reachable", "1 if this member reaches a quorum.")
 	changingDesc = describe("georegister_change_in_progress", "1 while members change: the view is joint.")
-	doneDesc     = describe("georegister_change_done", "1 if this member has done its part of the change: settled, and fetched what it has to.")
-	fetchedDesc  = describe("georegister_change_fetched_bytes", "Bytes of the others' state that this member fetched in this change, or after its disk was lost.")
-	sameDesc     = describe("georegister_change_same_bytes", "Bytes of the others' state that were compared, and not sent since they are equal here.")
-	restDesc     = describe("georegister_change_remaining_bytes", "Bytes of the others' state that are still to be fetched or compared, estimated.")
+	doneDesc     = describe("georegister_change_done",
+		"1 if this member has done its part of the change: settled, and fetched what it has to.")
+	fetchedDesc = describe("georegister_change_fetched_bytes",
+		"Bytes of the others' state that this member fetched in this change, or after its disk was lost.")
+	sameDesc = describe("georegister_change_same_bytes",
+		"Bytes of the others' state that were compared, and not sent since they are equal here.")
+	restDesc = describe("georegister_change_remaining_bytes",
+		"Bytes of the others' state that are still to be fetched or compared, estimated.")
 	sentDesc     = describe("georegister_peer_messages_sent_total", "Messages sent to a peer.", "peer")
 	receivedDesc = describe("georegister_peer_messages_received_total", "Messages received from a peer.", "peer")
 	droppedDesc  = describe("georegister_peer_messages_dropped_total", "Messages to a peer that were dropped.", "peer")
 	rttDesc      = describe("georegister_peer_rtt_seconds", "Latest round trip to a peer.", "peer")
-	minRTTDesc   = describe("georegister_peer_min_rtt_seconds", "Shortest of the latest 64 round trips to a peer.", "peer")
-	reachDesc    = describe("georegister_peer_reachable", "1 if the peer answered lately.", "peer")
+	minRTTDesc   = describe("georegister_peer_min_rtt_seconds",
+		"Shortest of the latest 64 round trips to a peer.", "peer")
+	reachDesc = describe("georegister_peer_reachable", "1 if the peer answered lately.", "peer")
 
-	roleDesc     = describe("georegister_partition_role", "1 for the part that this member has in a partition.", "partition", "role")
-	servingDesc  = describe("georegister_partition_serving", "1 if this member is the partition's master and serves.", "partition")
-	lostDesc     = describe("georegister_partition_lost", "1 if this member's disk can't fill the part that the view gives it.", "partition")
-	termDesc     = describe("georegister_partition_term", "Term of the partition, in the view that this member acts in.", "partition")
-	unsyncedDesc = describe("georegister_partition_unsynced", "Operations of a master that not all backups are known to hold.", "partition")
-	updatesDesc  = describe("georegister_partition_updates_total", "Updates submitted to this member, by whether they took one round trip.", "partition", "path")
+	roleDesc = describe("georegister_partition_role", "1 for the part that this member has in a partition.",
+		"partition", "role")
+	servingDesc = describe("georegister_partition_serving",
+		"1 if this member is the partition's master and serves.", "partition")
+	lostDesc = describe("georegister_partition_lost",
+		"1 if this member's disk can't fill the part that the view gives it.", "partition")
+	termDesc = describe("georegister_partition_term",
+		"Term of the partition, in the view that this member acts in.", "partition")
+	unsyncedDesc = describe("georegister_partition_unsynced",
+		"Operations of a master that not all backups are known to hold.", "partition")
+	updatesDesc = describe("georegister_partition_updates_total",
+		"Updates submitted to this member, by whether they took one round trip.", "partition", "path")
 
 	witnessReachDesc   = describe("georegister_witness_reachable", "1 if the witness answered lately.", "witness")
 	witnessRTTDesc     = describe("georegister_witness_rtt_seconds", "Latest round trip to a witness.", "witness")
 	witnessSentDesc    = describe("georegister_witness_messages_sent_total", "Questions sent to a witness.", "witness")
-	witnessDroppedDesc = describe("georegister_witness_messages_dropped_total", "Questions to a witness that were dropped.", "witness")
+	witnessDroppedDesc = describe("georegister_witness_messages_dropped_total",
+		"Questions to a witness that were dropped.", "witness")
 )
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -179,9 +197,12 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{inFlightDesc, pendingDesc, queueDesc, voterDesc, bytesDesc, epochDesc, quorumDesc,
-		changingDesc, doneDesc, fetchedDesc, sameDesc, restDesc, sentDesc, receivedDesc, droppedDesc, rttDesc, minRTTDesc,
-		reachDesc, roleDesc, servingDesc, lostDesc, termDesc, unsyncedDesc, updatesDesc, witnessReachDesc, witnessRTTDesc,
+	for _, d := range []*prometheus.Desc{inFlightDesc, pendingDesc, queueDesc, voterDesc, bytesDesc,
+		epochDesc, quorumDesc,
+		changingDesc, doneDesc, fetchedDesc, sameDesc, restDesc, sentDesc, receivedDesc, droppedDesc,
+		rttDesc, minRTTDesc,
+		reachDesc, roleDesc, servingDesc, lostDesc, termDesc, unsyncedDesc, updatesDesc,
+		witnessReachDesc, witnessRTTDesc,
 		witnessSentDesc, witnessDroppedDesc} {
 		to <- d
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// A result that comes in parts is told part by part, and its operation is in progress until the last; and a protocol that
-// asks for it knows the bounds of the true time.
+// A result that comes in parts is told part by part, and its operation is in progress until the last; and a protocol
+// that asks for it knows the bounds of the true time.
 func TestResultsInPartsAndTheTrueTime(t *testing.T) {
 	options := quick()
 	options.TrueTime = func() protocol.Interval { return protocol.Interval{Earliest: 7, Latest: 9} }

@@ -15,12 +15,25 @@ func TestNearestFirst(t *testing.T) {
 		rtts         []time.Duration
 		want         []view.MemberID
 	}{
-		"as configured":          {[]reachability{answers, answers, answers}, []time.Duration{0, 0, 0}, []view.MemberID{4, 2, 3}},
-		"as measured":            {[]reachability{answers, answers, answers}, []time.Duration{9 * ms, 5 * ms, 1 * ms}, []view.MemberID{3, 2, 4}},
-		"the same within grains": {[]reachability{answers, answers, answers}, []time.Duration{1, 1, 1}, []view.MemberID{4, 2, 3}},
-		"away goes last":         {[]reachability{away, answers, answers}, []time.Duration{0, 5 * ms, 9 * ms}, []view.MemberID{2, 3, 4}},
-		"nothing is known yet":   {[]reachability{away, expected, expected}, []time.Duration{0, 0, 0}, []view.MemberID{2, 3, 4}},
-		"the first is heard":     {[]reachability{away, expected, answers}, []time.Duration{0, 0, 5 * ms}, []view.MemberID{3, 2, 4}},
+		"as configured": {
+			[]reachability{answers, answers, answers}, []time.Duration{0, 0, 0}, []view.MemberID{4, 2, 3},
+		},
+		"as measured": {
+			[]reachability{answers, answers, answers}, []time.Duration{9 * ms, 5 * ms, 1 * ms},
+			[]view.MemberID{3, 2, 4},
+		},
+		"the same within grains": {
+			[]reachability{answers, answers, answers}, []time.Duration{1, 1, 1}, []view.MemberID{4, 2, 3},
+		},
+		"away goes last": {
+			[]reachability{away, answers, answers}, []time.Duration{0, 5 * ms, 9 * ms}, []view.MemberID{2, 3, 4},
+		},
+		"nothing is known yet": {
+			[]reachability{away, expected, expected}, []time.Duration{0, 0, 0}, []view.MemberID{2, 3, 4},
+		},
+		"the first is heard": {
+			[]reachability{away, expected, answers}, []time.Duration{0, 0, 5 * ms}, []view.MemberID{3, 2, 4},
+		},
 	} {
 		r := ranks{order: []view.MemberID{4, 2, 3}, reachability: test.reachability, rtts: test.rtts}
 		got := []view.MemberID{2, 3, 4}
@@ -48,7 +61,8 @@ func TestPace(t *testing.T) {
 			r.rtts = append(r.rtts, rtt/rttGrain)
 		}
 		if retry, suspect := pace(r.farthest()); retry != test.retry || suspect != test.suspect {
-			t.Errorf("%v: asked again after %v, suspected after %v, want %v and %v", test, retry, suspect, test.retry, test.suspect)
+			t.Errorf("%v: asked again after %v, suspected after %v, want %v and %v", test, retry, suspect,
+				test.retry, test.suspect)
 		}
 	}
 	v := view.View{Cluster: "c", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}
@@ -69,16 +83,23 @@ func TestPace(t *testing.T) {
 }
 
 func TestWhoIsAskedFirst(t *testing.T) {
-	v := view.View{Cluster: "c", Epoch: 2, Members: []view.Member{{ID: 1}, {ID: 2, Joining: true}, {ID: 3}, {ID: 4, Leaving: true}, {ID: 5}}}
+	v := view.View{
+		Cluster: "c", Epoch: 2,
+		Members: []view.Member{{ID: 1}, {ID: 2, Joining: true}, {ID: 3}, {ID: 4, Leaving: true}, {ID: 5}},
+	}
 	near := func(id view.MemberID) time.Duration { return time.Duration(6-id) * time.Millisecond }
 	for name, test := range map[string]struct {
 		options Options
 		want    []view.MemberID
 	}{
-		"a newcomer last":                 {Options{}, []view.MemberID{3, 4, 5, 2}},
-		"whoever is away behind it":       {Options{Inheritance: Inheritance{Away: []view.MemberID{3, 9}}}, []view.MemberID{4, 5, 2, 3}},
-		"by distance before all":          {Options{OneWayDelay: near}, []view.MemberID{5, 4, 3, 2}},
-		"as configured, but for the away": {Options{OneWayDelay: near, Inheritance: Inheritance{Away: []view.MemberID{5}}}, []view.MemberID{4, 3, 2, 5}},
+		"a newcomer last": {Options{}, []view.MemberID{3, 4, 5, 2}},
+		"whoever is away behind it": {
+			Options{Inheritance: Inheritance{Away: []view.MemberID{3, 9}}}, []view.MemberID{4, 5, 2, 3},
+		},
+		"by distance before all": {Options{OneWayDelay: near}, []view.MemberID{5, 4, 3, 2}},
+		"as configured, but for the away": {
+			Options{OneWayDelay: near, Inheritance: Inheritance{Away: []view.MemberID{5}}}, []view.MemberID{4, 3, 2, 5},
+		},
 	} {
 		o := test.options
 		o.View, o.Self = v, 1

@@ -25,7 +25,8 @@ type refusals struct {
 func (r *refusals) log(logger *zap.Logger, shard int, now protocol.Instant, all []protocol.Refused) {
 	for _, refused := range all {
 		if r.due(refused.From, now) {
-			logger.Warn("What a peer sent is not believed", zap.Uint32("peer", uint32(refused.From)), zap.Int("shard", shard), zap.Error(refused.Why))
+			logger.Warn("What a peer sent is not believed", zap.Uint32("peer", uint32(refused.From)),
+				zap.Int("shard", shard), zap.Error(refused.Why))
 		}
 	}
 }

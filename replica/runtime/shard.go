@@ -331,7 +331,8 @@ func (s *shard) step(in inputs) bool {
 	s.release(s.persisted.Load())
 	now := s.replica.clock.now()
 	// Leases are judged by the last tick, so it may not be older than a question.
-	if since := now.Sub(s.ticked); s.partitioned != nil || since >= s.tickEvery || len(in.requests) > 0 && since >= tickGrain {
+	since := now.Sub(s.ticked)
+	if s.partitioned != nil || since >= s.tickEvery || len(in.requests) > 0 && since >= tickGrain {
 		s.ticked = now
 		if s.timed != nil {
 			s.timed.TrueTime(s.replica.options.TrueTime())
@@ -340,7 +341,10 @@ func (s *shard) step(in inputs) bool {
 	}
 	for i := range in.requests {
 		q := &in.requests[i]
-		s.protocol.Submit(protocol.Request{Handle: q.handle, Operation: q.operation, Deadline: q.submission.deadline, Resume: q.resume})
+		s.protocol.Submit(
+			protocol.Request{
+				Handle: q.handle, Operation: q.operation, Deadline: q.submission.deadline, Resume: q.resume,
+			})
 	}
 	for i := range in.messages {
 		s.protocol.Receive(in.messages[i].from, in.messages[i].message)
@@ -469,7 +473,8 @@ func (s *shard) abandon() {
 		q.submission.done(register.Result{Status: register.Unavailable, Message: "this member stopped before it began"})
 	}
 	for _, f := range s.inFlight {
-		f.done(register.Result{Status: register.Unknown, Message: "this member stopped while the operation was under way"})
+		f.done(
+			register.Result{Status: register.Unknown, Message: "this member stopped while the operation was under way"})
 	}
 	clear(s.inFlight)
 	s.state.inFlight.Store(0)

@@ -22,8 +22,8 @@ func (r *Replica) splitDisk() error {
 		Hash:    xxhash.Sum64,
 	})
 	if given > 0 {
-		o.Logger.Info("Registers were given to a new partition", zap.Int("registers", given), zap.Int("partitions", o.shardCount()),
-			zap.Duration("duration", time.Since(r.start)))
+		o.Logger.Info("Registers were given to a new partition", zap.Int("registers", given),
+			zap.Int("partitions", o.shardCount()), zap.Duration("duration", time.Since(r.start)))
 	}
 	return err
 }

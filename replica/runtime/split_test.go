@@ -17,7 +17,10 @@ import (
 // BenchmarkSplit gives half of the registers of a partition, with values of 100 bytes, to a new one on a disk: the time
 // for which a member serves nobody, for each register that the partition had.
 func BenchmarkSplit(b *testing.B) {
-	store, err := storage.Open(storage.Options{Directory: b.TempDir(), Identity: storage.Identity{Cluster: "c", Member: 1, Protocol: "curp", Shards: 1}})
+	store, err := storage.Open(
+		storage.Options{
+			Directory: b.TempDir(), Identity: storage.Identity{Cluster: "c", Member: 1, Protocol: "curp", Shards: 1},
+		})
 	if err != nil {
 		b.Fatal(err)
 	}

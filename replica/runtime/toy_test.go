@@ -64,9 +64,10 @@ func (p *toy) Submit(r protocol.Request) {
 		p.effects.Fault = errors.New("a fault of its own")
 	case r.Operation.Key == "parts": // the true time, its earliest first
 		for i, moment := range []int64{p.true.Earliest, p.true.Latest} {
-			p.effects.Complete = append(p.effects.Complete, protocol.Completion{Handle: r.Handle, Result: register.Result{
-				Status: register.OK, More: i == 0, Value: register.Value(strconv.FormatInt(moment, 10)),
-			}})
+			p.effects.Complete = append(p.effects.Complete,
+				protocol.Completion{Handle: r.Handle, Result: register.Result{
+					Status: register.OK, More: i == 0, Value: register.Value(strconv.FormatInt(moment, 10)),
+				}})
 		}
 	case r.Operation.Kind == register.Read:
 		value, ok := p.journal.Get([]byte(r.Operation.Key))
@@ -74,7 +75,8 @@ func (p *toy) Submit(r protocol.Request) {
 		if ok {
 			result.Value = value
 		}
-		p.effects.CompleteAfterPersist = append(p.effects.CompleteAfterPersist, protocol.Completion{Handle: r.Handle, Result: result})
+		p.effects.CompleteAfterPersist = append(p.effects.CompleteAfterPersist,
+			protocol.Completion{Handle: r.Handle, Result: result})
 	default:
 		p.journal.Put([]byte(r.Operation.Key), r.Operation.Value)
 		p.next++
@@ -90,7 +92,8 @@ func (p *toy) ask(w *toyWrite) {
 	for _, id := range p.config.Nearest {
 		if !w.answered[id] {
 			p.effects.Send = append(p.effects.Send, protocol.Envelope{To: id, Message: &peerv1.Message{
-				Kind: peerv1.Kind_WRITE2, Op: w.op, Key: []byte(w.request.Operation.Key), Value: w.request.Operation.Value,
+				Kind: peerv1.Kind_WRITE2, Op: w.op, Key: []byte(w.request.Operation.Key),
+				Value: w.request.Operation.Value,
 			}})
 		}
 	}
@@ -118,7 +121,8 @@ func (p *toy) finish(w *toyWrite) {
 
 func (p *toy) complete(w *toyWrite, result register.Result) {
 	delete(p.writes, w.op)
-	p.effects.CompleteAfterPersist = append(p.effects.CompleteAfterPersist, protocol.Completion{Handle: w.request.Handle, Result: result})
+	p.effects.CompleteAfterPersist = append(p.effects.CompleteAfterPersist,
+		protocol.Completion{Handle: w.request.Handle, Result: result})
 }
 
 func (p *toy) Tick(now protocol.Instant) {

@@ -49,7 +49,8 @@ func TestCURPRaftTakesOneRoundTrip(t *testing.T) {
 			if write.RoundTrips != 1 || fast < slow && write.FastPathRate < 0.999 {
 				t.Errorf("%swrites %+v, want one round trip", what, write)
 			}
-			t.Logf("%swrites %.1f ms, Raft's %.1f ms; reads %.1f ms", what, write.P50, rafts[register.Write].Sites[site].P50, read.P50)
+			t.Logf("%swrites %.1f ms, Raft's %.1f ms; reads %.1f ms", what, write.P50,
+				rafts[register.Write].Sites[site].P50, read.P50)
 		}
 	}
 }
@@ -72,7 +73,8 @@ func TestCURPRaftUnderSkew(t *testing.T) {
 	sites := measure(t, x).Report.Figures()[register.Write].Sites
 	for _, site := range []string{"VA", "IR"} { // at the leader's, the commit comes first
 		write := sites[site]
-		t.Logf("%s: %.1f%% of %d writes in one round trip, p50 %.1f ms, p99 %.1f ms", site, 100*write.FastPathRate, write.Count, write.P50, write.P99)
+		t.Logf("%s: %.1f%% of %d writes in one round trip, p50 %.1f ms, p99 %.1f ms", site, 100*write.FastPathRate,
+			write.Count, write.P50, write.P99)
 		if write.Count == 0 || write.FastPathRate < 0.5 || write.FastPathRate == 1 {
 			t.Errorf("%s: %+v, want most in one round trip, and not all", site, write)
 		}

@@ -66,10 +66,12 @@ func TestInterferenceDelaysReadsOfEPaxos(t *testing.T) {
 	read, other := ours[register.Read].Overall, gryffs[register.Read].Overall
 	within(t, "Gryff's read p99", other.P99, 88)
 	if read.P99 < other.P99+88 {
-		t.Errorf("reads of EPaxos take %.1f ms (p99), those of Gryff %.1f ms; want another round trip at least", read.P99, other.P99)
+		t.Errorf("reads of EPaxos take %.1f ms (p99), those of Gryff %.1f ms; want another round trip at least",
+			read.P99, other.P99)
 	}
 	if write := ours[register.Write].Overall; write.P99 > read.P99 || write.P50 > 90 {
-		t.Errorf("writes of EPaxos take %.1f ms (p50), %.1f ms (p99), reads %.1f ms (p99); writes wait for commits alone", write.P50, write.P99, read.P99)
+		t.Errorf("writes of EPaxos take %.1f ms (p50), %.1f ms (p99), reads %.1f ms (p99); writes wait for "+
+			"commits alone", write.P50, write.P99, read.P99)
 	}
 	t.Logf("p99 of reads: EPaxos %.1f ms, Gryff %.1f ms", read.P99, other.P99)
 }

@@ -22,7 +22,9 @@ func TestFragmentsAtFiveSites(t *testing.T) {
 	}
 	_, written := row.RoundTrips(register.Write, 5)
 	// Nobody fails, so a read of the metadata waits at most, and has nothing decided.
-	most := map[register.Kind]int{register.Write: written + capability.FragmentTrips, register.Read: 2 + capability.FragmentTrips}
+	most := map[register.Kind]int{
+		register.Write: written + capability.FragmentTrips, register.Read: 2 + capability.FragmentTrips,
+	}
 	for _, conflict := range []float64{0, 0.02, 0.25} {
 		x := experiment(t, fragmented(layered.Mistakes{}), "50:50:0", "CA", "VA", "IR", "OR", "JP")
 		x.Duration, x.Workload.ValueBytes, x.Workload.Conflict = 20*time.Second, 64, conflict
@@ -37,7 +39,8 @@ func TestFragmentsAtFiveSites(t *testing.T) {
 			nearest := slices.Sorted(slices.Values(x.Network.RTT[i])) // the first is the member itself
 			for kind, fragments := range map[register.Kind]int{register.Write: k + f, register.Read: k} {
 				all := figures[kind].Sites[site]
-				within(t, site+" "+kind.String(), all.P50, float64((nearest[fragments-1]+nearest[majority-1])/time.Millisecond))
+				within(t, site+" "+kind.String(), all.P50,
+					float64((nearest[fragments-1]+nearest[majority-1])/time.Millisecond))
 				if conflict == 0 && all.Max > all.P50+3 {
 					t.Errorf("%s, %ss: %+v", site, kind, all)
 				}

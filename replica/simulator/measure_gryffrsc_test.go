@@ -64,7 +64,8 @@ func TestGryffRSCReads(t *testing.T) {
 			f := m.Report.Figures()
 			figures[system.name] = f
 			read, write := f[register.Read].Overall, f[register.Write].Overall
-			t.Logf("| %d%% | %d%% | %s | %.0f | %.0f | %.0f | %.1f%% | %.0f | %.0f | %.0f |", c.conflict/10, c.writes/10, system.name,
+			t.Logf("| %d%% | %d%% | %s | %.0f | %.0f | %.0f | %.1f%% | %.0f | %.0f | %.0f |", c.conflict/10,
+				c.writes/10, system.name,
 				read.P50, read.P99, read.P999, 100*read.FastPathRate, write.P50, write.P99, write.P999)
 			if system.name != "GryffRSC" {
 				within(t, "p99 of writes", write.P99, 290)
@@ -79,11 +80,13 @@ func TestGryffRSCReads(t *testing.T) {
 		theirs := figures["as published"][register.Read].Overall
 		within(t, "p99 of reads, as published", theirs.P99, 145)
 		within(t, "the slowest read, as published", theirs.Max, 145)
-		if theirs := figures["Gryff"][register.Read].Overall; c.conflict == 250 && theirs.P99 < 230 || c.conflict == 20 && theirs.P99 > 147 {
+		if theirs := figures["Gryff"][register.Read].Overall; c.conflict == 250 && theirs.P99 < 230 ||
+			c.conflict == 20 && theirs.P99 > 147 {
 			t.Errorf("Gryff's p99 of reads is %.1f ms with %d%% of conflicts", theirs.P99, c.conflict/10)
 		}
 		if ours, theirs := figures["GryffRSC"][register.Read].Overall, figures["Gryff"][register.Read].Overall; ours.FastPathRate < theirs.FastPathRate {
-			t.Errorf("%.2f%% of the reads took one round trip, and of Gryff's %.2f%%", 100*ours.FastPathRate, 100*theirs.FastPathRate)
+			t.Errorf("%.2f%% of the reads took one round trip, and of Gryff's %.2f%%", 100*ours.FastPathRate,
+				100*theirs.FastPathRate)
 		}
 	}
 }

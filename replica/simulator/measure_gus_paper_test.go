@@ -30,11 +30,14 @@ func TestWhatGusCorrectionsCost(t *testing.T) {
 		}
 		reads := took["read.final"] + took["read.held"] // each read ends once
 		writes := took["write.fast"] + took["write.retags"]
-		t.Logf("%.0f%%: of %d reads %.2f%% wait and %.2f%% lock, of %d writes %.1f%% retract; as published: %s", 100*conflict, reads,
-			percent(took["read.waits"], reads), percent(took["read.locks"], reads), writes, percent(took["write.retags"], writes), published.Report.Verdict)
+		t.Logf("%.0f%%: of %d reads %.2f%% wait and %.2f%% lock, of %d writes %.1f%% retract; as published: %s",
+			100*conflict, reads,
+			percent(took["read.waits"], reads), percent(took["read.locks"], reads), writes,
+			percent(took["write.retags"], writes), published.Report.Verdict)
 		for _, kind := range []register.Kind{register.Read, register.Write} {
 			a, b := figures[kind].Overall, published.Report.Figures()[kind].Overall
-			t.Logf("%.0f%% %ss: p50 %.1f p90 %.1f p99 %.1f; as published %.1f %.1f %.1f", 100*conflict, kind, a.P50, a.P90, a.P99, b.P50, b.P90, b.P99)
+			t.Logf("%.0f%% %ss: p50 %.1f p90 %.1f p99 %.1f; as published %.1f %.1f %.1f", 100*conflict, kind, a.P50,
+				a.P90, a.P99, b.P50, b.P90, b.P99)
 		}
 		if took["read.locks"] != 0 {
 			t.Errorf("%d reads had a write decided that was not, although nobody failed", took["read.locks"])
@@ -59,7 +62,8 @@ func TestGusReadsOfFigureSeven(t *testing.T) {
 			for _, site := range x.Network.Sites {
 				sites += fmt.Sprintf(" %s %.0f", site, figures.Sites[site].P50)
 			}
-			t.Logf("n = %d, %ss: p50 %.1f p90 %.1f p99 %.1f p99.9 %.1f max %.1f, %.2f%% in one round trip; p50 by site:%s", n, kind,
+			t.Logf("n = %d, %ss: p50 %.1f p90 %.1f p99 %.1f p99.9 %.1f max %.1f, %.2f%% in one round trip; p50 by "+
+				"site:%s", n, kind,
 				all.P50, all.P90, all.P99, all.P999, all.Max, 100*all.FastPathRate, sites)
 			if kind == register.Read && all.FastPathRate < 0.99 {
 				t.Errorf("n = %d: %+v", n, all)

@@ -14,11 +14,12 @@ import (
 // cloud.
 func wider(t *testing.T, n int) profile.Profile {
 	t.Helper()
-	p, err := profile.Parse("CA-VA=72ms,CA-IR=151ms,VA-IR=88ms,CA-OR=59ms,VA-OR=93ms,IR-OR=145ms,CA-JP=113ms,VA-JP=162ms,IR-JP=220ms,OR-JP=121ms," +
-		"OH-CA=50ms,OH-VA=12ms,OH-IR=80ms,OH-OR=50ms,OH-JP=130ms," +
-		"FR-CA=148ms,FR-VA=92ms,FR-IR=25ms,FR-OR=155ms,FR-JP=225ms,FR-OH=100ms," +
-		"SG-CA=170ms,SG-VA=215ms,SG-IR=175ms,SG-OR=162ms,SG-JP=70ms,SG-OH=205ms,SG-FR=158ms," +
-		"SY-CA=140ms,SY-VA=198ms,SY-IR=255ms,SY-OR=140ms,SY-JP=105ms,SY-OH=188ms,SY-FR=250ms,SY-SG=92ms")
+	p, err := profile.Parse(
+		"CA-VA=72ms,CA-IR=151ms,VA-IR=88ms,CA-OR=59ms,VA-OR=93ms,IR-OR=145ms,CA-JP=113ms,VA-JP=162ms,IR-JP=220ms,OR-JP=121ms," +
+			"OH-CA=50ms,OH-VA=12ms,OH-IR=80ms,OH-OR=50ms,OH-JP=130ms," +
+			"FR-CA=148ms,FR-VA=92ms,FR-IR=25ms,FR-OR=155ms,FR-JP=225ms,FR-OH=100ms," +
+			"SG-CA=170ms,SG-VA=215ms,SG-IR=175ms,SG-OR=162ms,SG-JP=70ms,SG-OH=205ms,SG-FR=158ms," +
+			"SY-CA=140ms,SY-VA=198ms,SY-IR=255ms,SY-OR=140ms,SY-JP=105ms,SY-OH=188ms,SY-FR=250ms,SY-SG=92ms")
 	if err == nil {
 		p, err = p.Select([]string{"CA", "VA", "IR", "OR", "JP", "OH", "FR", "SG", "SY"}[:n])
 	}
@@ -35,7 +36,9 @@ func TestGusRelaxed(t *testing.T) {
 	for _, n := range []int{7, 9} {
 		for _, conflict := range []float64{0, 0.02, 0.25} {
 			slowest := map[string]float64{} // reads
-			for name, start := range map[string]Start{"f = 2": relaxed(gus.Mistakes{}), "majorities": Member(gus.Factory)} {
+			for name, start := range map[string]Start{
+				"f = 2": relaxed(gus.Mistakes{}), "majorities": Member(gus.Factory),
+			} {
 				x := experiment(t, start, "49.5:50.5:0", "CA", "VA", "IR")
 				x.Network, x.Clients, x.Duration, x.Workload.Conflict = wider(t, n), 8, 6*time.Second, conflict
 				m := measure(t, x)
@@ -44,8 +47,8 @@ func TestGusRelaxed(t *testing.T) {
 				slowest[name] = figures[register.Read].Overall.P99
 				for _, kind := range []register.Kind{register.Read, register.Write} {
 					all := figures[kind].Overall
-					t.Logf("n = %d, %s, %.0f%%, %ss: p50 %.1f p90 %.1f p99 %.1f max %.1f, %.1f%% in one round trip", n, name, 100*conflict, kind,
-						all.P50, all.P90, all.P99, all.Max, 100*all.FastPathRate)
+					t.Logf("n = %d, %s, %.0f%%, %ss: p50 %.1f p90 %.1f p99 %.1f max %.1f, %.1f%% in one round trip", n,
+						name, 100*conflict, kind, all.P50, all.P90, all.P99, all.Max, 100*all.FastPathRate)
 					if conflict > 0 {
 						continue
 					}

@@ -40,8 +40,10 @@ func TestGusAtThreeSites(t *testing.T) {
 				read, write := figures[register.Read].Sites[site], figures[register.Write].Sites[site]
 				within(t, site+" read p50", read.P50, rtt)
 				within(t, site+" write p50", write.P50, rtt)
-				t.Logf("%s: reads p50 %.1f p99 %.1f max %.1f, %.2f%% fast; writes p50 %.1f p99 %.1f max %.1f, %.1f%% fast", site,
-					read.P50, read.P99, read.Max, 100*read.FastPathRate, write.P50, write.P99, write.Max, 100*write.FastPathRate)
+				t.Logf("%s: reads p50 %.1f p99 %.1f max %.1f, %.2f%% fast; writes p50 %.1f p99 %.1f max %.1f, "+
+					"%.1f%% fast", site,
+					read.P50, read.P99, read.Max, 100*read.FastPathRate, write.P50, write.P99, write.Max,
+					100*write.FastPathRate)
 				if read.FastPathRate < 0.98 || conflict == 0 && (read.FastPathRate != 1 || write.FastPathRate != 1) {
 					t.Errorf("%s: reads %+v, writes %+v", site, read, write)
 				}
@@ -57,7 +59,8 @@ func TestGusAtFiveSites(t *testing.T) {
 	sites := []string{"CA", "VA", "IR", "OR", "JP"}
 	for _, conflict := range []float64{0, 0.02, 0.25} {
 		took := map[string]int{}
-		ours, theirs := experiment(t, counting(gus.Factory, took), "49.5:50.5:0", sites...), experiment(t, Member(gryff.Factory), "49.5:50.5:0", sites...)
+		ours, theirs := experiment(t, counting(gus.Factory, took), "49.5:50.5:0", sites...),
+			experiment(t, Member(gryff.Factory), "49.5:50.5:0", sites...)
 		ours.Workload.Conflict, theirs.Workload.Conflict = conflict, conflict
 		ours.Duration, theirs.Duration = 30*time.Second, 30*time.Second
 		m := measure(t, ours)
@@ -66,8 +69,8 @@ func TestGusAtFiveSites(t *testing.T) {
 		for _, kind := range []register.Kind{register.Read, register.Write} {
 			for _, site := range sites {
 				a, b := figures[kind].Sites[site], others[kind].Sites[site]
-				t.Logf("%.0f%% %s %s: p50 %.1f p90 %.1f p99 %.1f, %.1f%% fast; Gryff p50 %.1f p90 %.1f p99 %.1f", 100*conflict, site, kind,
-					a.P50, a.P90, a.P99, 100*a.FastPathRate, b.P50, b.P90, b.P99)
+				t.Logf("%.0f%% %s %s: p50 %.1f p90 %.1f p99 %.1f, %.1f%% fast; Gryff p50 %.1f p90 %.1f p99 %.1f",
+					100*conflict, site, kind, a.P50, a.P90, a.P99, 100*a.FastPathRate, b.P50, b.P90, b.P99)
 				if conflict == 0 && a.FastPathRate != 1 {
 					t.Errorf("%s: %+v, want one round trip", site, a)
 				}
@@ -88,7 +91,8 @@ func noMoreTrips(t *testing.T, protocol string, m Measured, members int) {
 		t.Fatal(err)
 	}
 	for _, o := range m.History {
-		if _, worst := row.RoundTrips(o.Request.Kind, members); o.Result.Status == register.OK && o.Result.RoundTrips > worst {
+		if _, worst := row.RoundTrips(o.Request.Kind, members); o.Result.Status == register.OK &&
+			o.Result.RoundTrips > worst {
 			t.Fatalf("a %s took %d round trips, the table says %d at worst", o.Request.Kind, o.Result.RoundTrips, worst)
 		}
 	}

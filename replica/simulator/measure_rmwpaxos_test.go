@@ -126,7 +126,8 @@ func TestRMWPaxosReadRetries(t *testing.T) {
 		figures := measure(t, x).Report.Figures()
 		read, write := figures[register.Read].Overall, figures[register.Write].Overall
 		rates[retries] = float64(read.Count) / 10
-		t.Logf("| %d | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f |", retries, rates[retries], read.P50, read.P99, float64(write.Count)/10, write.P50, write.P99)
+		t.Logf("| %d | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f |", retries, rates[retries], read.P50, read.P99,
+			float64(write.Count)/10, write.P50, write.P99)
 	}
 	if rates[2] < 1.2*rates[0] || rates[4] > 1.1*rates[2] {
 		t.Errorf("reads/s by retries: %v; want two to be a gain, and more of them none", rates)
@@ -148,7 +149,8 @@ func TestRMWPaxosOfManyRegisters(t *testing.T) {
 			figures := measure(t, x).Report.Figures()
 			read, write := figures[register.Read].Overall, figures[register.Write].Overall
 			rate := float64(read.Count+write.Count) / 5
-			t.Logf("%s, %7d registers: %.0f operations/s, reads p50 %.0f p99 %.0f ms, writes p50 %.0f p99 %.0f ms, %.2f round trips",
+			t.Logf("%s, %7d registers: %.0f operations/s, reads p50 %.0f p99 %.0f ms, writes p50 %.0f p99 %.0f ms, "+
+				"%.2f round trips",
 				mix, keys, rate, read.P50, read.P99, write.P50, write.P99, write.RoundTrips)
 			// A proposer that waited while all others waited for it made that several seconds.
 			if rate < 1000 || write.P99 > 1200 {

@@ -27,7 +27,8 @@ func TestCacheKeepsWhatIsUsedAndItsBound(t *testing.T) {
 
 func TestCacheTellsAbsentFromUnknown(t *testing.T) {
 	c := newCache(1 << 10)
-	c.note(protocol.Batch{Mutations: []protocol.Mutation{{Key: []byte("gone")}, {Key: []byte("empty"), Value: []byte{}}}})
+	c.note(
+		protocol.Batch{Mutations: []protocol.Mutation{{Key: []byte("gone")}, {Key: []byte("empty"), Value: []byte{}}}})
 	if v, known := c.get([]byte("gone")); !known || v != nil {
 		t.Errorf("a deleted record: %v, %v", v, known)
 	}

@@ -264,7 +264,9 @@ var damages = []damage{
 		clear(data[place*sector : min(len(data), (place+1)*sector)])
 		return data
 	}},
-	{"a duplicated sector", func(size int) int { return sectors(size) - 1 }, func(f *fixture, name string, place int) []byte {
+	{"a duplicated sector", func(size int) int {
+		return sectors(size) - 1
+	}, func(f *fixture, name string, place int) []byte {
 		data := copyOf(f, name)
 		copy(data[(place+1)*sector:], data[place*sector:(place+1)*sector])
 		return data
@@ -283,7 +285,9 @@ var damages = []damage{
 	}},
 	{"removed", func(int) int { return 1 }, nil},
 	{"an older copy", func(int) int { return 1 }, func(f *fixture, name string, _ int) []byte { return f.older[name] }},
-	{"another member's", func(int) int { return 1 }, func(f *fixture, name string, _ int) []byte { return f.other[name] }},
+	{"another member's", func(int) int { return 1 }, func(f *fixture, name string, _ int) []byte {
+		return f.other[name]
+	}},
 	{"another version", func(int) int { return 1 }, func(_ *fixture, name string, _ int) []byte {
 		if path.Base(name) != identityFile {
 			return nil
@@ -380,7 +384,8 @@ func documented(t *testing.T) map[string][][]string {
 	for _, row := range strings.Split(table, "\n") {
 		fields := strings.Split(strings.Trim(row, "|"), "|")
 		for _, field := range fields[1:] {
-			rows[strings.TrimSpace(fields[0])] = append(rows[strings.TrimSpace(fields[0])], strings.Split(strings.TrimSpace(field), ", "))
+			rows[strings.TrimSpace(fields[0])] = append(rows[strings.TrimSpace(fields[0])],
+				strings.Split(strings.TrimSpace(field), ", "))
 		}
 	}
 	for _, d := range damages {

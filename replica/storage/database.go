@@ -90,7 +90,8 @@ func checkFormat(fs vfs.FS, path string) error {
 		}
 		_, version, _ := strings.Cut(rest, ".")
 		if n, err := strconv.ParseUint(version, 10, 32); err == nil && n > uint64(format) {
-			return fmt.Errorf("the database is of format %d, and this program reads those up to %d; start it with the program that wrote it",
+			return fmt.Errorf("the database is of format %d, and this program reads those up to %d; start it with "+
+				"the program that wrote it",
 				n, uint64(format))
 		}
 	}

@@ -65,7 +65,9 @@ type request struct {
 }
 
 // newDisk runs a committer on a database whose latest commit has a number.
-func newDisk(db *pebble.DB, o *Options, f *failure, seed, number uint64, mark *durable.MarkFile, observe func(Commit)) *disk {
+func newDisk(
+	db *pebble.DB, o *Options, f *failure, seed, number uint64, mark *durable.MarkFile, observe func(Commit),
+) *disk {
 	d := &disk{
 		db: db, options: o, failure: f, observe: observe, seed: seed, mark: mark,
 		wake: make(chan struct{}, 1), stopped: make(chan struct{}),

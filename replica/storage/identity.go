@@ -58,8 +58,8 @@ type record struct {
 // Loss is the story of a disk that was damaged, and that this one took the place of.
 type Loss struct {
 	Cause string `json:"cause"` // for people
-	// Aside is the directory that keeps what was left of the damaged disk, until the member votes again; empty: there was
-	// nothing, or it is gone.
+	// Aside is the directory that keeps what was left of the damaged disk, until the member votes again; empty: there
+	// was nothing, or it is gone.
 	Aside string `json:"aside,omitempty"`
 	Over  bool   `json:"over"` // the member votes again
 }
@@ -97,7 +97,8 @@ func (r *record) checkBoot() error {
 	if r.Boot < maxBoot {
 		return nil
 	}
-	return fmt.Errorf("%s is %w: it counts %d starts, and %d are the most: %w", identityFile, durable.ErrDamaged, r.Boot, uint32(maxBoot), register.ErrNumber)
+	return fmt.Errorf("%s is %w: it counts %d starts, and %d are the most: %w", identityFile, durable.ErrDamaged,
+		r.Boot, uint32(maxBoot), register.ErrNumber)
 }
 
 // lose notes that the state is gone, and gives what follows another name.

@@ -107,8 +107,9 @@ func checkLog(data []byte, log uint32, held, latest, seed uint64) (uint64, error
 			continue
 		}
 		if m, ok := markOf(readChunks(data, at, log), seed); ok && m.Number > latest {
-			return 0, fmt.Errorf("what lies behind commit %d, at byte %d, is not whole, and commit %d follows at byte %d",
-				latest, end, m.Number, at)
+			return 0,
+				fmt.Errorf("what lies behind commit %d, at byte %d, is not whole, and commit %d follows at byte %d",
+					latest, end, m.Number, at)
 		}
 	}
 	return latest, nil
@@ -175,7 +176,8 @@ func readCommit(data []byte, at int, log uint32) (commit []byte, next int) {
 	}
 	commit = append(commit, c.payload...)
 	for c.kind != chunkLast {
-		if c, ok = parseChunk(data, skipPadding(data, c.next), log); !ok || c.kind == chunkFull || c.kind == chunkFirst {
+		if c, ok = parseChunk(data, skipPadding(data, c.next), log); !ok || c.kind == chunkFull ||
+			c.kind == chunkFirst {
 			return nil, 0
 		}
 		commit = append(commit, c.payload...)

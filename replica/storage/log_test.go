@@ -93,7 +93,8 @@ func TestABitThatFlippedIsFound(t *testing.T) {
 				data[at] ^= 1 << bit
 				got, err := w.check(data)
 				if found := err != nil || at >= last && got == whole-1; !found {
-					t.Fatalf("%s: bit %d of byte %d of %d: commit %d of %d, %v", name, bit, at, len(data), got, whole, err)
+					t.Fatalf("%s: bit %d of byte %d of %d: commit %d of %d, %v", name, bit, at,
+						len(data), got, whole, err)
 				}
 			}
 		}
@@ -105,7 +106,9 @@ func TestABitThatFlippedIsFound(t *testing.T) {
 func TestALogThatIsCutHasItsWholeCommits(t *testing.T) {
 	for name, w := range testedLogs(t) {
 		for cut := 0; cut <= len(w.data); cut += 1 + len(w.data)/1500 {
-			for tail, rest := range map[string][]byte{"": nil, "zeroes": make([]byte, 700), "garbage": bytes.Repeat([]byte{0xa5}, 700)} {
+			for tail, rest := range map[string][]byte{
+				"": nil, "zeroes": make([]byte, 700), "garbage": bytes.Repeat([]byte{0xa5}, 700),
+			} {
 				data, want := slices.Concat(w.data[:cut], rest), w.held
 				for _, end := range w.ends[1:] {
 					if end <= len(data) && bytes.Equal(data[:end], w.data[:end]) {
@@ -113,7 +116,8 @@ func TestALogThatIsCutHasItsWholeCommits(t *testing.T) {
 					}
 				}
 				if got, err := w.check(data); got != want || err != nil {
-					t.Fatalf("%s, cut at %d of %d, then %q: commit %d, want %d, %v", name, cut, len(w.data), tail, got, want, err)
+					t.Fatalf("%s, cut at %d of %d, then %q: commit %d, want %d, %v", name, cut, len(w.data),
+						tail, got, want, err)
 				}
 			}
 		}
@@ -128,7 +132,8 @@ func TestMisplacedPiecesAreFound(t *testing.T) {
 			for at := 0; at+2*size <= last; at += size {
 				piece, next := w.data[at:at+size], w.data[at+size:at+2*size]
 				for kind, with := range map[string][]byte{
-					"zeroed": slices.Concat(make([]byte, size), next), "doubled": slices.Concat(piece, piece), "swapped": slices.Concat(next, piece),
+					"zeroed": slices.Concat(make([]byte, size), next), "doubled": slices.Concat(piece, piece),
+					"swapped": slices.Concat(next, piece),
 				} {
 					if got, err := w.check(slices.Concat(w.data[:at], with, w.data[at+2*size:])); err == nil {
 						t.Errorf("%s: %d bytes at %d %s: commit %d of %d", name, size, at, kind, got, whole)
@@ -153,7 +158,8 @@ func TestACommitThatIsMissingIsFound(t *testing.T) {
 	if _, err := checkLog(w.data, w.number, w.held, w.held, w.seed+1); err == nil {
 		t.Error("those of another disk are taken for its own")
 	}
-	if got, err := checkLog(w.data, w.number, w.held+2, w.held+2, w.seed); err != nil || got != w.held+uint64(len(w.ends)-1) {
+	if got, err := checkLog(w.data, w.number, w.held+2, w.held+2, w.seed); err != nil ||
+		got != w.held+uint64(len(w.ends)-1) {
 		t.Errorf("what is in tables too is damage: %d, %v", got, err)
 	}
 }

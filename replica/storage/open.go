@@ -83,8 +83,10 @@ func (s *Store) recall() (known bool, damage, err error) {
 	case earlier == nil:
 		for _, name := range []string{databaseDirectory, markFile} {
 			if there, err := durable.Exists(o.FileSystem, s.path(name)); there || err != nil {
-				return false, nil, errors.Join(err, fmt.Errorf("%w, as far as can be told: there is %s, and no %s that says whose it is; "+
-					"move it away, and the member begins with an empty disk", ErrForeign, s.path(name), identityFile))
+				return false, nil, errors.Join(err,
+					fmt.Errorf("%w, as far as can be told: there is %s, and no %s that says whose it is; "+
+						"move it away, and the member begins with an empty disk", ErrForeign,
+						s.path(name), identityFile))
 			}
 		}
 	default:
@@ -123,7 +125,8 @@ func (s *Store) openDatabase(known bool, damage error) (err error) {
 		if err = s.resume(); err == nil {
 			return nil
 		}
-		if durable.Refused(err) || errors.Is(err, errLater) || s.Err() != nil { // the latter noted what the next start does
+		// the latter noted what the next start does
+		if durable.Refused(err) || errors.Is(err, errLater) || s.Err() != nil {
 			return err
 		}
 		damage = err
@@ -217,7 +220,9 @@ func (s *Store) create() error {
 	if err := durable.MakeDirectory(s.options.FileSystem, path); err != nil {
 		return err
 	}
-	err := s.openEngine(durable.Mark{}, func(p *pebble.Options) { p.ErrorIfExists = true }, func(*pebble.DB) error { return nil })
+	err := s.openEngine(durable.Mark{}, func(p *pebble.Options) { p.ErrorIfExists = true }, func(*pebble.DB) error {
+		return nil
+	})
 	if err != nil {
 		return err
 	}

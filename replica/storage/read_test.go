@@ -63,7 +63,8 @@ func TestDamageFoundAtARead(t *testing.T) {
 				continue
 			}
 			next := open(t, options(snapshot(t, fs).restore(t), Sync))
-			if loss := next.Loss(); !next.Lost() || !strings.Contains(loss.Cause, "checksum is wrong") || next.Disk() == s.Disk() {
+			loss := next.Loss()
+			if !next.Lost() || !strings.Contains(loss.Cause, "checksum is wrong") || next.Disk() == s.Disk() {
 				t.Errorf("%s, %s: the next start: lost %v, %+v", way, name, next.Lost(), loss)
 			}
 			closeStore(t, next)
@@ -108,10 +109,12 @@ func TestADamagedDiskIsKeptUntilTheMemberVotes(t *testing.T) {
 		}
 		for range 2 {
 			s = open(t, options(fs, Sync))
-			if loss := s.Loss(); loss == nil || loss.Aside != directory+"/damaged" || !strings.Contains(aside(), voted) {
+			loss := s.Loss()
+			if loss == nil || loss.Aside != directory+"/damaged" || !strings.Contains(aside(), voted) {
 				t.Fatalf("%+v; kept is\n%s", loss, aside())
 			}
-			if there, err := durable.Exists(fs, directory+"/damaged/db/marker.manifest.000001.MANIFEST-000001"); !there || err != nil {
+			if there, err := durable.Exists(fs,
+				directory+"/damaged/db/marker.manifest.000001.MANIFEST-000001"); !there || err != nil {
 				t.Fatal("the database is not kept", err)
 			}
 			closeStore(t, s)
@@ -121,7 +124,8 @@ func TestADamagedDiskIsKeptUntilTheMemberVotes(t *testing.T) {
 	if err := s.Recovered(); err != nil {
 		t.Fatal(err)
 	}
-	if there, err := durable.Exists(fs, directory+"/damaged"); there || err != nil || !s.Loss().Over || s.Loss().Aside != "" {
+	if there, err := durable.Exists(fs, directory+"/damaged"); there || err != nil || !s.Loss().Over ||
+		s.Loss().Aside != "" {
 		t.Errorf("it votes: %v, %v, %+v", there, err, s.Loss())
 	}
 	closeStore(t, s)
@@ -163,8 +167,11 @@ func TestSettingAsideSurvivesEveryFailure(t *testing.T) {
 		if loss == nil || loss.Aside == "" {
 			t.Fatalf("failure %d: %+v", n, loss)
 		}
-		if kept := snapshot(t, left); !strings.Contains(string(kept[directory+"/damaged/"+identityFile]), name) || kept.find("damaged/db/MANIFEST-*") == "" {
-			t.Fatalf("failure %d: what is kept is not all of the disk that voted: %q", n, slices.Sorted(maps.Keys(kept)))
+		kept := snapshot(t, left)
+		if !strings.Contains(string(kept[directory+"/damaged/"+identityFile]), name) ||
+			kept.find("damaged/db/MANIFEST-*") == "" {
+			t.Fatalf("failure %d: what is kept is not all of the disk that voted: %q", n,
+				slices.Sorted(maps.Keys(kept)))
 		}
 	}
 }

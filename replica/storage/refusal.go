@@ -46,7 +46,9 @@ func (w *watched) Open(name string, options ...vfs.OpenOption) (vfs.File, error)
 	return w.file(w.FS.Open(name, options...))
 }
 
-func (w *watched) OpenReadWrite(name string, category vfs.DiskWriteCategory, options ...vfs.OpenOption) (vfs.File, error) {
+func (w *watched) OpenReadWrite(
+	name string, category vfs.DiskWriteCategory, options ...vfs.OpenOption,
+) (vfs.File, error) {
 	return w.file(w.FS.OpenReadWrite(name, category, options...))
 }
 

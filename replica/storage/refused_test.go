@@ -173,7 +173,8 @@ func TestAPanicAfterARefusalIsNoDamage(t *testing.T) {
 		closeStore(t, s)
 		up, done := new(atomic.Bool), false
 		faulty := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if done || op.Kind != errorfs.OpFileRead && op.Kind != errorfs.OpFileReadAt || !strings.Contains(op.Path, "/MANIFEST-") {
+			if done || op.Kind != errorfs.OpFileRead && op.Kind != errorfs.OpFileReadAt ||
+				!strings.Contains(op.Path, "/MANIFEST-") {
 				return nil
 			}
 			if done = true; !refuses {

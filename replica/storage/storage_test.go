@@ -291,7 +291,8 @@ func TestAnotherDiskVersionIsRefused(t *testing.T) {
 	for says, change := range map[string]func(*testing.T, vfs.FS){
 		"disk version 7 is not 2": later(7),
 		"disk version 1 is not 2": func(t *testing.T, fs vfs.FS) { // it had no digest
-			if err := durable.Replace(fs, directory, identityFile, []byte(`{"disk_version": 1, "cluster": "c", "boot": 3}`)); err != nil {
+			if err := durable.Replace(fs, directory, identityFile,
+				[]byte(`{"disk_version": 1, "cluster": "c", "boot": 3}`)); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -344,7 +345,8 @@ func TestADiskThatFailsIsNeverTrustedAgain(t *testing.T) {
 		fault error
 	}{
 		"fsync": {func(op errorfs.Op) bool {
-			return isLog(op) && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo)
+			return isLog(op) &&
+				(op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo)
 		}, syscall.EIO},
 		"disk full": {func(op errorfs.Op) bool { return isLog(op) && op.Kind == errorfs.OpFileWrite }, syscall.ENOSPC},
 	}
@@ -364,7 +366,9 @@ func TestADiskThatFailsIsNeverTrustedAgain(t *testing.T) {
 				put(t, s, 0, 1, set("k", "v"))
 				broken.Store(true)
 				var persisted atomic.Int64
-				s.Commit(0, protocol.Batch{Sequence: 2, Mutations: []protocol.Mutation{set("k", strings.Repeat("w", 64<<10))}}, func(uint64) { persisted.Add(1) })
+				s.Commit(0,
+					protocol.Batch{Sequence: 2, Mutations: []protocol.Mutation{set("k", strings.Repeat("w", 64<<10))}},
+					func(uint64) { persisted.Add(1) })
 				select {
 				case <-s.Done():
 				case <-time.After(patience):
@@ -378,7 +382,9 @@ func TestADiskThatFailsIsNeverTrustedAgain(t *testing.T) {
 				}
 				broken.Store(false) // the disk may look fine again; nothing may follow all the same
 				before := persisted.Load()
-				s.Commit(0, protocol.Batch{Sequence: 3, Mutations: []protocol.Mutation{set("k", "x")}}, func(uint64) { persisted.Add(1) })
+				s.Commit(0, protocol.Batch{Sequence: 3, Mutations: []protocol.Mutation{set("k", "x")}}, func(uint64) {
+					persisted.Add(1)
+				})
 				if err := s.Close(); err == nil {
 					t.Error("Close hides the failure")
 				}

@@ -37,7 +37,9 @@ type held[T any] struct {
 
 // newDelayLine returns a line that must be closed. Without a delay it passes everything on at once.
 func newDelayLine[T any](delay, jitter time.Duration, deliver func(T)) *delayLine[T] {
-	l := &delayLine[T]{deliver: deliver, delay: delay, jitter: jitter, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
+	l := &delayLine[T]{
+		deliver: deliver, delay: delay, jitter: jitter, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
+	}
 	if l.delayed() {
 		l.task.Go(l.run)
 	}

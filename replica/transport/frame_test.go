@@ -14,9 +14,12 @@ func sample(messages int) *peerv1.Frame {
 	frame := &peerv1.Frame{Hello: &peerv1.Hello{Cluster: "c", Member: 3, Shards: 2}, Ping: 1 << 60, Pong: 7}
 	for i := range messages {
 		frame.Messages = append(frame.Messages, &peerv1.Message{
-			Kind: peerv1.Kind_READ1, Shard: uint32(i), Known: []uint32{1, 2, 1}, Op: uint64(i), Key: fmt.Append(nil, i), Present: i%2 == 0,
-			Value:    make([]byte, 300*(i%30)),
-			Instance: &peerv1.Instance{Id: &peerv1.InstanceID{Writer: 9, Number: uint64(i)}, Commands: []*peerv1.Command{{Function: "add.v1", Args: [][]byte{{1}}}}},
+			Kind: peerv1.Kind_READ1, Shard: uint32(i), Known: []uint32{1, 2, 1}, Op: uint64(i),
+			Key: fmt.Append(nil, i), Present: i%2 == 0, Value: make([]byte, 300*(i%30)),
+			Instance: &peerv1.Instance{
+				Id:       &peerv1.InstanceID{Writer: 9, Number: uint64(i)},
+				Commands: []*peerv1.Command{{Function: "add.v1", Args: [][]byte{{1}}}},
+			},
 		})
 	}
 	return frame

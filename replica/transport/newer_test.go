@@ -82,19 +82,44 @@ func TestHellos(t *testing.T) {
 		code   codes.Code
 		says   string
 	}{
-		"as it should be":           {func(*peerv1.Hello) {}, codes.OK, ""},
-		"without an epoch":          {func(h *peerv1.Hello) { h.Epoch = 0 }, behind, "member 1 is at epoch 0, behind epoch 4 of member 2"},
-		"behind":                    {func(h *peerv1.Hello) { h.Epoch = 3; h.Members = nil }, behind, "member 1 is at epoch 3, behind epoch 4 of member 2"},
-		"behind, and removed":       {func(h *peerv1.Hello) { h.Epoch, h.Member = 3, 9 }, behind, "member 9 is at epoch 3, behind epoch 4 of member 2"},
-		"ahead":                     {func(h *peerv1.Hello) { h.Epoch = 9 }, behind, "member 2 is at epoch 4, behind epoch 9 of member 1"},
-		"ahead, and unknown":        {func(h *peerv1.Hello) { h.Epoch, h.Member = 9, 9 }, behind, "member 2 is at epoch 4, behind epoch 9 of member 9"},
-		"unknown":                   {func(h *peerv1.Hello) { h.Member = 9 }, codes.FailedPrecondition, "member 9 is not in the view of epoch 4"},
-		"other members":             {func(h *peerv1.Hello) { h.Members[0] = 9 }, codes.FailedPrecondition, "there are two views of one epoch"},
-		"nobody joins":              {func(h *peerv1.Hello) { h.Joining = nil }, codes.FailedPrecondition, "there are two views of one epoch"},
-		"others leave":              {func(h *peerv1.Hello) { h.Leaving = []uint32{2} }, codes.FailedPrecondition, "there are two views of one epoch"},
-		"behind, and other shards":  {func(h *peerv1.Hello) { h.Epoch, h.Shards = 3, 9 }, codes.FailedPrecondition, "9 shards"},
-		"behind, of another one":    {func(h *peerv1.Hello) { h.Epoch, h.Cluster = 3, "d" }, codes.FailedPrecondition, `cluster "d"`},
-		"behind, at a wrong number": {func(h *peerv1.Hello) { h.Epoch, h.To = 3, 1 }, codes.FailedPrecondition, "member 1 was called at the address of member 2"},
+		"as it should be": {func(*peerv1.Hello) {}, codes.OK, ""},
+		"without an epoch": {func(h *peerv1.Hello) {
+			h.Epoch = 0
+		}, behind, "member 1 is at epoch 0, behind epoch 4 of member 2"},
+		"behind": {func(h *peerv1.Hello) {
+			h.Epoch = 3
+			h.Members = nil
+		}, behind, "member 1 is at epoch 3, behind epoch 4 of member 2"},
+		"behind, and removed": {func(h *peerv1.Hello) {
+			h.Epoch, h.Member = 3, 9
+		}, behind, "member 9 is at epoch 3, behind epoch 4 of member 2"},
+		"ahead": {func(h *peerv1.Hello) {
+			h.Epoch = 9
+		}, behind, "member 2 is at epoch 4, behind epoch 9 of member 1"},
+		"ahead, and unknown": {func(h *peerv1.Hello) {
+			h.Epoch, h.Member = 9, 9
+		}, behind, "member 2 is at epoch 4, behind epoch 9 of member 9"},
+		"unknown": {func(h *peerv1.Hello) {
+			h.Member = 9
+		}, codes.FailedPrecondition, "member 9 is not in the view of epoch 4"},
+		"other members": {func(h *peerv1.Hello) {
+			h.Members[0] = 9
+		}, codes.FailedPrecondition, "there are two views of one epoch"},
+		"nobody joins": {func(h *peerv1.Hello) {
+			h.Joining = nil
+		}, codes.FailedPrecondition, "there are two views of one epoch"},
+		"others leave": {func(h *peerv1.Hello) {
+			h.Leaving = []uint32{2}
+		}, codes.FailedPrecondition, "there are two views of one epoch"},
+		"behind, and other shards": {func(h *peerv1.Hello) {
+			h.Epoch, h.Shards = 3, 9
+		}, codes.FailedPrecondition, "9 shards"},
+		"behind, of another one": {func(h *peerv1.Hello) {
+			h.Epoch, h.Cluster = 3, "d"
+		}, codes.FailedPrecondition, `cluster "d"`},
+		"behind, at a wrong number": {func(h *peerv1.Hello) {
+			h.Epoch, h.To = 3, 1
+		}, codes.FailedPrecondition, "member 1 was called at the address of member 2"},
 	} {
 		reply, err := p.greet(t, test.change)
 		if status.Code(err) != test.code || err != nil && !strings.Contains(err.Error(), test.says) {
@@ -143,7 +168,10 @@ func TestTheOneBehindIsTold(t *testing.T) {
 
 // FuzzLearn shows that whatever a peer tells, only valid views of later epochs are passed on.
 func FuzzLearn(f *testing.F) {
-	v := view.View{Cluster: "c", Epoch: 5, Members: []view.Member{{ID: 1, Address: "127.0.0.1:1"}, {ID: 2, Address: "127.0.0.1:2", Leaving: true}}}
+	v := view.View{
+		Cluster: "c", Epoch: 5,
+		Members: []view.Member{{ID: 1, Address: "127.0.0.1:1"}, {ID: 2, Address: "127.0.0.1:2", Leaving: true}},
+	}
 	for epoch := range uint64(7) {
 		v.Epoch = epoch
 		data, err := wire.Marshal(v)
@@ -158,7 +186,10 @@ func FuzzLearn(f *testing.F) {
 	}
 	v.Epoch = 4
 	var heard told
-	end, err := Start(Options{View: v, Self: 1, Listener: listener, Handler: func(view.MemberID, []*peerv1.Message) {}, Newer: heard.hear})
+	end, err := Start(
+		Options{
+			View: v, Self: 1, Listener: listener, Handler: func(view.MemberID, []*peerv1.Message) {}, Newer: heard.hear,
+		})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -13,11 +13,14 @@ func TestMadeUpRoundTripsAreNotBelieved(t *testing.T) {
 	now := 3 * time.Hour
 	r.add(now, uint64(now-80*time.Millisecond))
 	for _, sent := range []uint64{
-		1, uint64(time.Hour), uint64(now - longest - 1), uint64(now + 1), uint64(now + time.Hour), math.MaxInt64, 1 << 63, 1<<63 + 1, math.MaxUint64 - 5, math.MaxUint64,
+		1, uint64(time.Hour), uint64(now - longest - 1), uint64(now + 1), uint64(now + time.Hour), math.MaxInt64,
+		1 << 63, 1<<63 + 1, math.MaxUint64 - 5, math.MaxUint64,
 	} {
 		r.add(now, sent)
-		if last, smallest, _ := r.read(now); last != 80*time.Millisecond || smallest != last || r.silent != 5*pingEvery+2*last {
-			t.Fatalf("after an answer to %d: the last round trip took %v, the smallest %v, and it may be silent for %v", sent, last, smallest, r.silent)
+		if last, smallest, _ := r.read(now); last != 80*time.Millisecond || smallest != last ||
+			r.silent != 5*pingEvery+2*last {
+			t.Fatalf("after an answer to %d: the last round trip took %v, the smallest %v, and it may be silent for %v",
+				sent, last, smallest, r.silent)
 		}
 	}
 	if r.add(now, uint64(now-longest)); r.last != longest {

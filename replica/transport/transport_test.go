@@ -70,7 +70,8 @@ func newPair(t *testing.T, change func(member int, o *Options)) *pair {
 			t.Fatal(err)
 		}
 		listeners[i] = listener
-		p.view.Members = append(p.view.Members, view.Member{ID: view.MemberID(i + 1), Address: listener.Addr().String()})
+		p.view.Members = append(p.view.Members,
+			view.Member{ID: view.MemberID(i + 1), Address: listener.Addr().String()})
 	}
 	for i := range p.ends {
 		p.start(t, i, listeners[i], change)
@@ -80,7 +81,10 @@ func newPair(t *testing.T, change func(member int, o *Options)) *pair {
 
 func (p *pair) start(t *testing.T, i int, listener net.Listener, change func(int, *Options)) {
 	t.Helper()
-	o := Options{View: p.view, Self: view.MemberID(i + 1), Protocol: "toy", Shards: 2, Listener: listener, Handler: p.inboxes[i].handle}
+	o := Options{
+		View: p.view, Self: view.MemberID(i + 1), Protocol: "toy", Shards: 2, Listener: listener,
+		Handler: p.inboxes[i].handle,
+	}
 	if change != nil {
 		change(i, &o)
 	}
@@ -101,14 +105,19 @@ func TestMessagesArriveWholeAndInOrder(t *testing.T) {
 	const n = 5000
 	var sent []*peerv1.Message
 	for i := range n {
-		sent = append(sent, &peerv1.Message{Kind: peerv1.Kind_WRITE2, Op: uint64(i + 1), Shard: 1, Key: fmt.Append(nil, "key-", i), Present: true, Value: fmt.Append(nil, "value-", i)})
+		sent = append(sent,
+			&peerv1.Message{
+				Kind: peerv1.Kind_WRITE2, Op: uint64(i + 1), Shard: 1, Key: fmt.Append(nil, "key-", i), Present: true,
+				Value: fmt.Append(nil, "value-", i),
+			})
 	}
 	for part := range slices.Chunk(sent, 37) {
 		p.ends[0].Send(2, part)
 	}
 	eventually(t, "all arrive", func() bool { return len(p.inboxes[1].ops()) == n })
 	for i, m := range p.inboxes[1].messages {
-		if !bytes.Equal(m.Key, sent[i].Key) || !bytes.Equal(m.Value, sent[i].Value) || m.Op != sent[i].Op || m.Shard != 1 {
+		if !bytes.Equal(m.Key, sent[i].Key) || !bytes.Equal(m.Value, sent[i].Value) ||
+			m.Op != sent[i].Op || m.Shard != 1 {
 			t.Fatalf("message %d arrived as %v", i, m)
 		}
 	}
@@ -123,11 +132,13 @@ func TestLargeMessagesTravel(t *testing.T) {
 	value := bytes.Repeat([]byte("v"), 1<<20)
 	large := &peerv1.Message{Op: 1, Value: value}
 	instance := &peerv1.Message{Op: 2, Instance: &peerv1.Instance{Commands: []*peerv1.Command{
-		{Args: [][]byte{value}}, {Args: [][]byte{value}}, {Args: [][]byte{value}}, {Args: [][]byte{value}}, {Args: [][]byte{value}},
+		{Args: [][]byte{value}}, {Args: [][]byte{value}}, {Args: [][]byte{value}}, {Args: [][]byte{value}},
+		{Args: [][]byte{value}},
 	}}}
 	p.ends[0].Send(2, []*peerv1.Message{large, {Op: 3}, instance, {Op: 4}})
 	eventually(t, "all arrive", func() bool { return len(p.inboxes[1].ops()) == 4 })
-	if ops := p.inboxes[1].ops(); slices.Index(ops, 3) > slices.Index(ops, 4) || slices.Index(ops, 1) > slices.Index(ops, 2) {
+	if ops := p.inboxes[1].ops(); slices.Index(ops, 3) > slices.Index(ops, 4) ||
+		slices.Index(ops, 1) > slices.Index(ops, 2) {
 		t.Errorf("a lane reorders: %v", ops)
 	}
 }
@@ -150,7 +161,9 @@ func TestAStrangerIsRefusedWithTheReason(t *testing.T) {
 					change(o)
 				}
 			})
-			eventually(t, "the refusal is known", func() bool { return strings.Contains(p.ends[0].Peers()[0].Refused, says) })
+			eventually(t, "the refusal is known", func() bool {
+				return strings.Contains(p.ends[0].Peers()[0].Refused, says)
+			})
 			p.ends[0].Send(2, []*peerv1.Message{{Op: 1}})
 			if ops := p.inboxes[1].ops(); len(ops) != 0 {
 				t.Errorf("a stranger was heard: %v", ops)
@@ -187,7 +200,9 @@ func TestBlockingIsPerDirection(t *testing.T) {
 		if err := p.ends[0].Block(2, directions); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "both ends notice", func() bool { return !p.ends[0].Peers()[0].Reachable && !p.ends[1].Peers()[0].Reachable })
+		eventually(t, "both ends notice", func() bool {
+			return !p.ends[0].Peers()[0].Reachable && !p.ends[1].Peers()[0].Reachable
+		})
 		heard := len(p.inboxes[1].ops())
 		p.ends[0].Send(2, []*peerv1.Message{{Op: uint64(directions)}})
 		if directions == Incoming {

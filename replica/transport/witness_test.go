@@ -28,7 +28,8 @@ func runWitness(t *testing.T, cluster, directory string) (address string, conn *
 	listening, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
 		ended <- witness.Run(ctx, witness.Config{
-			Cluster: cluster, Self: witnessID, Directory: directory, Durability: witness.Sync, Listen: witness.Listen{Peer: "127.0.0.1:0"},
+			Cluster: cluster, Self: witnessID, Directory: directory, Durability: witness.Sync,
+			Listen: witness.Listen{Peer: "127.0.0.1:0"},
 		}, witness.Options{Listening: func(peer net.Addr) { listening <- peer.String() }})
 	}()
 	select {
@@ -75,7 +76,10 @@ func member(t *testing.T, w view.Witness, change func(*Options)) (*Transport, *i
 	}
 	in := &inbox{}
 	o := Options{
-		View: view.View{Cluster: "c", Epoch: 1, Members: []view.Member{{ID: 1, Address: listener.Addr().String()}}, Witnesses: []view.Witness{w}},
+		View: view.View{
+			Cluster: "c", Epoch: 1, Members: []view.Member{{ID: 1, Address: listener.Addr().String()}},
+			Witnesses: []view.Witness{w},
+		},
 		Self: 1, Protocol: "toy", Shards: 4, Listener: listener, Handler: in.handle,
 	}
 	if change != nil {
@@ -95,7 +99,8 @@ func member(t *testing.T, w view.Witness, change func(*Options)) (*Transport, *i
 
 func ask(kind witnessv1.Kind, op, hash uint64) *peerv1.Message {
 	return &peerv1.Message{Kind: peerv1.Kind_WITNESS, Shard: 3, Witness: &witnessv1.Message{
-		Kind: kind, Op: op, Partition: 3, Term: 1, Hashes: []uint64{hash}, Id: &witnessv1.ID{Session: 5, Number: op}, Request: []byte("request"),
+		Kind: kind, Op: op, Partition: 3, Term: 1, Hashes: []uint64{hash}, Id: &witnessv1.ID{Session: 5, Number: op},
+		Request: []byte("request"),
 	}}
 }
 
@@ -119,7 +124,8 @@ func TestAWitnessIsAsked(t *testing.T) {
 	})
 	const n = 2000
 	for op := range uint64(n) {
-		end.Send(witnessID, []*peerv1.Message{ask(witnessv1.Kind_RECORD, op+1, op+1), ask(witnessv1.Kind_CHECK, n+op+1, 1<<40+op)})
+		end.Send(witnessID,
+			[]*peerv1.Message{ask(witnessv1.Kind_RECORD, op+1, op+1), ask(witnessv1.Kind_CHECK, n+op+1, 1<<40+op)})
 	}
 	eventually(t, "all is answered", func() bool { return in.answer(n) != nil && in.answer(2*n) != nil })
 	for _, op := range []uint64{1, n, n + 1, 2 * n} {
@@ -128,7 +134,8 @@ func TestAWitnessIsAsked(t *testing.T) {
 		}
 	}
 	got := end.Witnesses()
-	if len(got) != 1 || got[0].ID != witnessID || !got[0].Connected || !got[0].Reachable || got[0].MinRTT < 6*time.Millisecond || got[0].Sent != 2*n || got[0].Received != 2*n || got[0].Dropped != 0 {
+	if len(got) != 1 || got[0].ID != witnessID || !got[0].Connected || !got[0].Reachable ||
+		got[0].MinRTT < 6*time.Millisecond || got[0].Sent != 2*n || got[0].Received != 2*n || got[0].Dropped != 0 {
 		t.Errorf("the witness: %+v", got)
 	}
 	if rtt, reachable := end.Distance(witnessID); !reachable || rtt != got[0].MinRTT {
@@ -182,7 +189,10 @@ func TestAWitnessComesBack(t *testing.T) {
 		end.Send(witnessID, []*peerv1.Message{ask(witnessv1.Kind_RECORD, asked, 7)})
 		return end.Witnesses()[0].Dropped > 0
 	})
-	eventually(t, "all of them are", func() bool { w := end.Witnesses()[0]; return w.Sent+w.Dropped >= asked && !w.Connected })
+	eventually(t, "all of them are", func() bool {
+		w := end.Witnesses()[0]
+		return w.Sent+w.Dropped >= asked && !w.Connected
+	})
 	at, _, _ = runWitness(t, "c", directory)
 	<-places
 	places <- at
@@ -203,7 +213,9 @@ func TestAWitnessComesBack(t *testing.T) {
 func TestAWitnessThatIsAnotherOneIsTold(t *testing.T) {
 	address, conn, _ := runWitness(t, "other", t.TempDir())
 	end, _ := member(t, view.Witness{ID: witnessID, Address: address, Disk: begin(t, conn, 3)}, nil)
-	eventually(t, "it refuses", func() bool { return strings.Contains(end.Witnesses()[0].Refused, `cluster "c" is not "other"`) })
+	eventually(t, "it refuses", func() bool {
+		return strings.Contains(end.Witnesses()[0].Refused, `cluster "c" is not "other"`)
+	})
 	if end.Witnesses()[0].Connected || end.Witnesses()[0].Reachable {
 		t.Errorf("a witness of another cluster: %+v", end.Witnesses()[0])
 	}
@@ -211,9 +223,12 @@ func TestAWitnessThatIsAnotherOneIsTold(t *testing.T) {
 	address, conn, _ = runWitness(t, "c", t.TempDir())
 	begin(t, conn, 3)
 	core, logged := observer.New(zap.WarnLevel)
-	end, _ = member(t, view.Witness{ID: witnessID, Address: address, Disk: "lost"}, func(o *Options) { o.Logger = zap.New(core) })
+	end, _ = member(t, view.Witness{ID: witnessID, Address: address, Disk: "lost"}, func(o *Options) {
+		o.Logger = zap.New(core)
+	})
 	eventually(t, "it answers", func() bool { return end.Witnesses()[0].Reachable })
-	if entries := logged.TakeAll(); len(entries) != 1 || !strings.Contains(entries[0].Message, "on another disk than the view names") {
+	entries := logged.TakeAll()
+	if len(entries) != 1 || !strings.Contains(entries[0].Message, "on another disk than the view names") {
 		t.Errorf("logged %v", entries)
 	}
 }

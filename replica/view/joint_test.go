@@ -79,7 +79,8 @@ func TestTheTextOfAView(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `{"cluster":"c","epoch":1,"members":[{"id":1,"site":"a","address":"a:1","disk":"d"}],"issued":0}`; string(text) != want {
+	want := `{"cluster":"c","epoch":1,"members":[{"id":1,"site":"a","address":"a:1","disk":"d"}],"issued":0}`
+	if string(text) != want {
 		t.Errorf("a plain view is written as %s, want %s", text, want)
 	}
 }
@@ -117,7 +118,8 @@ func TestCovered(t *testing.T) {
 					}
 				}
 				if got := v.Covered(subset(v, fetched), subset(v, settled)); got != covered {
-					t.Fatalf("%+v: with %b settled and %b fetched covered is %v, want %v", v.Members, settled, fetched, got, covered)
+					t.Fatalf("%+v: with %b settled and %b fetched covered is %v, want %v", v.Members, settled,
+						fetched, got, covered)
 				}
 				if fetched == 0 {
 					break
@@ -173,8 +175,10 @@ func TestValidateJoint(t *testing.T) {
 		change func(*View)
 		says   string
 	}{
-		"good":           {func(*View) {}, ""},
-		"both at once":   {func(v *View) { v.Members[0].Joining, v.Members[0].Leaving = true, true }, "member 1 joins and leaves"},
+		"good": {func(*View) {}, ""},
+		"both at once": {func(v *View) {
+			v.Members[0].Joining, v.Members[0].Leaving = true, true
+		}, "member 1 joins and leaves"},
 		"nobody after":   {func(v *View) { v.Members = v.Members[2:3] }, "nobody on one of its sides"},
 		"nobody before":  {func(v *View) { v.Members = v.Members[3:] }, "nobody on one of its sides"},
 		"everybody goes": {func(v *View) { v.Members = v.Members[2:] }, ""}, // by others

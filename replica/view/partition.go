@@ -18,8 +18,8 @@ type Witness struct {
 // Partition says who keeps a part of the keys, as its master, backups and witnesses (CURP, section 3). The partition at
 // index i is the shard i. Protocols without masters have none.
 type Partition struct {
-	// Term is the epoch of the view in which the partition came to be as it is. It fences those of earlier terms, and is
-	// the paper's WitnessListVersion too.
+	// Term is the epoch of the view in which the partition came to be as it is. It fences those of earlier terms, and
+	// is the paper's WitnessListVersion too.
 	Term   uint64   `json:"term"`
 	Master MemberID `json:"master"`
 	// Backups are f members: an operation is synced once all hold it. All other members of the view are learners:
@@ -27,8 +27,8 @@ type Partition struct {
 	// without a copy of the state.
 	Backups   []MemberID `json:"backups,omitempty"`
 	Witnesses []MemberID `json:"witnesses,omitempty"` // f of them; each has a life of its own for this term
-	// Formers are the configurations that the master of this term has to recover from, oldest first: a crashed master's,
-	// and those of masters that may have crashed while they recovered. The last has the highest term.
+	// Formers are the configurations that the master of this term has to recover from, oldest first: a crashed
+	// master's, and those of masters that may have crashed while they recovered. The last has the highest term.
 	Formers []Former `json:"formers,omitempty"`
 	// Empty says that the partition begins again without anything in this term: what it held was lost and given up.
 	// Whatever disks of its members have of earlier terms counts for nothing.
@@ -50,7 +50,9 @@ type Former struct {
 
 // Former is the configuration for a later one to recover from.
 func (p Partition) Former() Former {
-	return Former{Term: p.Term, Master: p.Master, Backups: slices.Clone(p.Backups), Witnesses: slices.Clone(p.Witnesses)}
+	return Former{
+		Term: p.Term, Master: p.Master, Backups: slices.Clone(p.Backups), Witnesses: slices.Clone(p.Witnesses),
+	}
 }
 
 // Has reports whether a member was the master or a backup: it holds all that was synced.
@@ -86,7 +88,8 @@ func (v View) validatePartitions() error {
 			return fmt.Errorf("view: partition %d: %w", i, err)
 		}
 		if founded := i < v.FoundedPartitions(); founded != (p.Split == 0) || p.Split > p.Term {
-			return fmt.Errorf("view: partition %d was split off in term %d, with %d founded and its term %d", i, p.Split, v.FoundedPartitions(), p.Term)
+			return fmt.Errorf("view: partition %d was split off in term %d, with %d founded and its term %d", i,
+				p.Split, v.FoundedPartitions(), p.Term)
 		}
 	}
 	return nil
@@ -122,7 +125,8 @@ func (v View) validatePartition(p Partition) error {
 	last := uint64(0)
 	for _, f := range p.Formers {
 		if f.Term <= last || f.Term >= p.Term {
-			return fmt.Errorf("it recovers from the terms %d and %d, which do not grow up to its own, %d", last, f.Term, p.Term)
+			return fmt.Errorf("it recovers from the terms %d and %d, which do not grow up to its own, %d",
+				last, f.Term, p.Term)
 		}
 		last = f.Term
 	}

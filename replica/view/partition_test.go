@@ -7,8 +7,12 @@ import (
 
 func masters() View {
 	return View{
-		Cluster: "c", Epoch: 5, Members: []Member{{ID: 1, Site: "ca"}, {ID: 2, Site: "va"}, {ID: 3, Site: "ir"}, {ID: 7, Site: "or"}},
-		Witnesses: []Witness{{ID: 4, Site: "ca", Beside: 1}, {ID: 5, Site: "va", Beside: 2}, {ID: 6, Site: "ir", Beside: 3}, {ID: 8, Site: "ir"}},
+		Cluster: "c", Epoch: 5,
+		Members: []Member{{ID: 1, Site: "ca"}, {ID: 2, Site: "va"}, {ID: 3, Site: "ir"}, {ID: 7, Site: "or"}},
+		Witnesses: []Witness{
+			{ID: 4, Site: "ca", Beside: 1}, {ID: 5, Site: "va", Beside: 2}, {ID: 6, Site: "ir", Beside: 3},
+			{ID: 8, Site: "ir"},
+		},
 		Partitions: []Partition{{
 			Term: 5, Master: 2, Backups: []MemberID{3, 1}, Witnesses: []MemberID{6, 8},
 			Formers: []Former{

@@ -45,7 +45,8 @@ func TestRelaxedQuorumsDo(t *testing.T) {
 			}
 			for holders := range r.Read - 1 { // beside the writer: too few to keep the tag
 				if stale := r.Write - 1 - holders; stale < n-r.Hold || n-1-stale >= r.Hold {
-					t.Errorf("n = %d, f = %d: with %d other holders of %d, %d could hold the tag", n, f, holders, r.Write, n-1-stale)
+					t.Errorf("n = %d, f = %d: with %d other holders of %d, %d could hold the tag", n, f,
+						holders, r.Write, n-1-stale)
 				}
 			}
 		}

@@ -18,13 +18,15 @@ func TestShardTakesFromItsParentAlone(t *testing.T) {
 				case after == count && before == parent:
 					taken++
 				case after != before:
-					t.Fatalf("founded with %d: shard %d splits %d, and a key of %d goes to %d", founded, count, parent, before, after)
+					t.Fatalf("founded with %d: shard %d splits %d, and a key of %d goes to %d", founded, count,
+						parent, before, after)
 				case before == parent:
 					left++
 				}
 			}
 			if taken == 0 || left == 0 || taken > 2*left || left > 2*taken {
-				t.Errorf("founded with %d: shard %d takes %d keys of its parent, and leaves it %d", founded, count, taken, left)
+				t.Errorf("founded with %d: shard %d takes %d keys of its parent, and leaves it %d",
+					founded, count, taken, left)
 			}
 		}
 	}
@@ -64,7 +66,9 @@ func TestValidateSplits(t *testing.T) {
 		for id := MemberID(1); id <= 3; id++ {
 			v.Members = append(v.Members, Member{ID: id})
 		}
-		v.Partitions = []Partition{{Term: 7, Master: 1, Backups: []MemberID{2}}, {Term: 7, Master: 1, Backups: []MemberID{2}, Split: 7}}
+		v.Partitions = []Partition{
+			{Term: 7, Master: 1, Backups: []MemberID{2}}, {Term: 7, Master: 1, Backups: []MemberID{2}, Split: 7},
+		}
 		change(&v)
 		return v.Validate()
 	}

@@ -53,12 +53,12 @@ type View struct {
 	// Partitions and Witnesses are there if the protocol has masters.
 	Partitions []Partition `json:"partitions,omitempty"`
 	Witnesses  []Witness   `json:"witnesses,omitempty"`
-	// Founded is how many partitions the cluster was founded with; the others were split off since (Shard). Zero: all of
-	// them.
+	// Founded is how many partitions the cluster was founded with; the others were split off since (Shard). Zero: all
+	// of them.
 	Founded int `json:"founded,omitempty"`
 	// Level is that of the cluster: which messages and records its members may use. A version of the program knows all
-	// levels up to its own (MaxLevel), so members of different versions live together at the level of the oldest; another
-	// level comes with another view, as a change of members does, once all know it. 0 is the first.
+	// levels up to its own (MaxLevel), so members of different versions live together at the level of the oldest;
+	// another level comes with another view, as a change of members does, once all know it. 0 is the first.
 	Level uint32 `json:"level,omitempty"`
 }
 
@@ -85,7 +85,8 @@ func (v View) validateNumbers() error {
 	}
 	for i, p := range v.Partitions {
 		if p.Term > MaxEpoch || p.Split > MaxEpoch {
-			return fmt.Errorf("view: partition %d has a term above %d: no changes can have led to it", i, uint64(MaxEpoch))
+			return fmt.Errorf("view: partition %d has a term above %d: no changes can have led to it",
+				i, uint64(MaxEpoch))
 		}
 	}
 	return nil
@@ -114,7 +115,8 @@ func (v View) Validate() error {
 		}
 	}
 	if v.Level > MaxLevel {
-		return fmt.Errorf("view: the cluster is at level %d, and this version knows levels up to %d: run a newer version", v.Level, MaxLevel)
+		return fmt.Errorf("view: the cluster is at level %d, and this version knows levels up to %d: run a newer "+
+			"version", v.Level, MaxLevel)
 	}
 	if err := v.validateNumbers(); err != nil {
 		return err
@@ -182,7 +184,10 @@ func (v View) Transfers(id MemberID) bool {
 	if i < 0 || v.Members[i].Leaving || !v.Joint() {
 		return false
 	}
-	return v.Members[i].Joining || !v.Covered(func(id MemberID) bool { return v.Members[v.Index(id)].Joining }, func(MemberID) bool { return true })
+	return v.Members[i].Joining ||
+		!v.Covered(func(id MemberID) bool { return v.Members[v.Index(id)].Joining }, func(MemberID) bool {
+			return true
+		})
 }
 
 // Covered reports whether everything that ended before a joint view is held by a majority of the members after the

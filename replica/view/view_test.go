@@ -19,7 +19,8 @@ func TestQuorums(t *testing.T) {
 	} {
 		v := of(c.n)
 		if v.Size() != c.n || v.Faults() != c.faults || v.Majority() != c.majority || v.FastQuorum() != c.fast {
-			t.Errorf("n = %d: faults %d, majority %d, fast quorum %d; want %+v", v.Size(), v.Faults(), v.Majority(), v.FastQuorum(), c)
+			t.Errorf("n = %d: faults %d, majority %d, fast quorum %d; want %+v", v.Size(), v.Faults(),
+				v.Majority(), v.FastQuorum(), c)
 		}
 	}
 }
@@ -37,7 +38,8 @@ func TestQuorumsIntersect(t *testing.T) {
 		}
 		// A majority among the n - 1 members that are not the coordinator, and the fast quorum's others.
 		if common := v.Majority() + (v.FastQuorum() - 1) - (n - 1); v.Majority() <= n-1 && common < f {
-			t.Errorf("n = %d: a majority without the coordinator meets the fast quorum in %d members, want %d", n, common, f)
+			t.Errorf("n = %d: a majority without the coordinator meets the fast quorum in %d members, want %d",
+				n, common, f)
 		}
 	}
 }

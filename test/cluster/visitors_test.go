@@ -121,7 +121,8 @@ func (v *visitors) verdict(last ...string) {
 	t.Helper()
 	must(t, append([]string{"exec", v.pod, "--", "/load", "end"}, last...)...)
 	v.log("every key is read back", "\ncomplete: ")
-	record, err := history.ReadRecord(v.s.t.Context(), strings.NewReader(must(t, "exec", v.pod, "--", "/load", "history")), false)
+	record, err := history.ReadRecord(v.s.t.Context(),
+		strings.NewReader(must(t, "exec", v.pod, "--", "/load", "history")), false)
 	if err != nil {
 		t.Fatal(err)
 	}

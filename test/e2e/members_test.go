@@ -216,7 +216,7 @@ func (m *member) founder(t *testing.T) membership.Founder {
 	return membership.Founder{ID: m.id, Site: m.site, Address: m.ports.Peer, Disk: m.await(t, "waits", waits).Disk}
 }
 
-// committed reports whether a view took hold, as the members say.
+// committed reports whether a view is committed, as the members say.
 func committed(t *testing.T, v view.View, members ...*member) bool {
 	holders := map[view.MemberID]string{}
 	for _, m := range members {
@@ -236,7 +236,8 @@ func finish(t *testing.T, joint view.View, members ...*member) view.View {
 		for _, m := range members {
 			if s := m.status(t); s != nil {
 				told.Members = append(told.Members, membership.MemberReport{
-					Member: m.id, Digest: s.Digest, Settled: s.GetChange().GetSettled(), Fetched: s.GetChange().GetFetched(),
+					Member: m.id, Digest: s.Digest, Settled: s.GetChange().GetSettled(),
+					Fetched: s.GetChange().GetFetched(),
 				})
 			}
 		}
@@ -244,7 +245,8 @@ func finish(t *testing.T, joint view.View, members ...*member) view.View {
 			return d.Next
 		}
 	}
-	t.Fatalf("the change of epoch %d is not finishable after %s: members %d are not done", joint.Epoch, patience, d.Rest)
+	t.Fatalf("the change of epoch %d is not finishable after %s: members %d are not done",
+		joint.Epoch, patience, d.Rest)
 	return view.View{}
 }
 

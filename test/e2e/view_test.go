@@ -45,7 +45,7 @@ func TestViewsUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	if committed(t, joint, first, second, fourth) {
-		t.Fatal("the joint view took hold before anybody was told")
+		t.Fatal("the joint view was committed before anybody was told")
 	}
 	for _, m := range []*member{first, second} { // the second may have heard of it from the first by then
 		if err := m.configure(t, joint); err != nil {

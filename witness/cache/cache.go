@@ -116,7 +116,8 @@ func New(slots int, budget *Budget, force bool) (*Cache, error) {
 	}
 	return &Cache{
 		slots: make([]slot, slots), shift: uint(64 - bits.Len(uint(slots/Ways-1))), budget: budget, fixed: fixed,
-		entries: make([]entry, 0, slots), free: make([]int32, 0, slots), chunks: make([][]byte, 0, (slots+chunkEntries-1)/chunkEntries),
+		entries: make([]entry, 0, slots), free: make([]int32, 0, slots),
+		chunks: make([][]byte, 0, (slots+chunkEntries-1)/chunkEntries),
 	}, nil
 }
 

@@ -216,7 +216,9 @@ func TestTheBudgetBoundsWhatIsHeld(t *testing.T) {
 }
 
 func TestSlots(t *testing.T) {
-	for slots, ok := range map[int]bool{-4: false, 0: false, 2: false, 4: true, 6: false, 4096: true, MaxSlots: true, 2 * MaxSlots: false} {
+	for slots, ok := range map[int]bool{
+		-4: false, 0: false, 2: false, 4: true, 6: false, 4096: true, MaxSlots: true, 2 * MaxSlots: false,
+	} {
 		if err := CheckSlots(slots); (err == nil) != ok {
 			t.Errorf("%d slots: %v", slots, err)
 		}

@@ -23,7 +23,8 @@ func newLoad(partition uint32) *load {
 	l := &load{gc: &witnessv1.Message{Kind: witnessv1.Kind_GC, Partition: partition, Term: 1}}
 	for range gcEvery {
 		l.records = append(l.records, &witnessv1.Message{
-			Kind: witnessv1.Kind_RECORD, Partition: partition, Term: 1, Hashes: []uint64{0}, Id: &witnessv1.ID{Session: 7}, Request: make([]byte, 100),
+			Kind: witnessv1.Kind_RECORD, Partition: partition, Term: 1, Hashes: []uint64{0},
+			Id: &witnessv1.ID{Session: 7}, Request: make([]byte, 100),
 		})
 		l.gc.Drops = append(l.gc.Drops, &witnessv1.Drop{Id: &witnessv1.ID{Session: 7}})
 	}

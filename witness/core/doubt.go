@@ -22,7 +22,8 @@ type Forgotten struct {
 }
 
 func (f *Forgotten) Error() string {
-	return fmt.Sprintf("this witness's disk has forgotten what it held, and is lost: member %d has heard that it made %d promises in partition %d, and it knows of %d",
+	return fmt.Sprintf("this witness's disk has forgotten what it held, and is lost: member %d has heard that it "+
+		"made %d promises in partition %d, and it knows of %d",
 		f.By, f.Heard, f.Partition, f.Kept)
 }
 
@@ -46,7 +47,8 @@ func (w *Witness) Doubts(number uint32) bool {
 // vouch takes what a member has heard.
 func (w *Witness) vouch(from uint32, m *witnessv1.Message) {
 	meant := m.Start == w.config.Start && (w.config.Disk == "" || m.Disk == w.config.Disk)
-	if !meant || from == Manager || m.Voters == 0 || m.Promises > witnessv1.MaxPromises || m.Partition >= maxPartitions || !w.Doubts(m.Partition) {
+	if !meant || from == Manager || m.Voters == 0 || m.Promises > witnessv1.MaxPromises ||
+		m.Partition >= maxPartitions || !w.Doubts(m.Partition) {
 		w.stats.Ignored++
 		return
 	}

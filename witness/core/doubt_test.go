@@ -81,7 +81,9 @@ func TestVouchersAreOfOneView(t *testing.T) {
 func TestAnOldCopyForgets(t *testing.T) {
 	never := recovery(9)
 	never.Disk = disk
-	for name, m := range map[string]*witnessv1.Message{"saved": record(5, 2, 20), "frozen": recovery(5), "barred": never} {
+	for name, m := range map[string]*witnessv1.Message{
+		"saved": record(5, 2, 20), "frozen": recovery(5), "barred": never,
+	} {
 		for _, compact := range []bool{false, true} {
 			b := started(t)
 			b.expect(true, "", client, record(5, 1, 10))
@@ -104,7 +106,8 @@ func TestAnOldCopyForgets(t *testing.T) {
 			b.doubted(older)
 			b.step(master, vouch(heard-1))
 			e := b.step(client, vouch(heard))
-			if e.Forgotten == nil || e.Forgotten.By != client || !strings.Contains(e.Forgotten.Error(), "has forgotten") {
+			if e.Forgotten == nil || e.Forgotten.By != client ||
+				!strings.Contains(e.Forgotten.Error(), "has forgotten") {
 				t.Fatalf("%s: an older copy: %+v", name, e)
 			}
 			if e := b.step(client, check(5, 10)); e.Forgotten == nil || len(e.Send)+len(e.After)+len(e.Persist) > 0 {

@@ -69,7 +69,8 @@ func (b *bench) step(from uint32, m *witnessv1.Message) Effects {
 func (b *bench) ask(from uint32, m *witnessv1.Message) *witnessv1.Message {
 	b.Helper()
 	answers := b.commit(b.step(from, m))
-	if len(answers) != 1 || answers[0].To != from || answers[0].Message.Op != m.Op || answers[0].Message.Kind != m.Kind+1 {
+	if len(answers) != 1 || answers[0].To != from || answers[0].Message.Op != m.Op ||
+		answers[0].Message.Kind != m.Kind+1 {
 		b.Fatalf("answers to %v: %v", m, answers)
 	}
 	return answers[0].Message

@@ -51,7 +51,8 @@ func TestPromisesSurviveCrashes(t *testing.T) {
 					l.begun = true
 				case q.Kind == witnessv1.Kind_CHECK:
 					for number, hashes := range l.saved {
-						if !l.gone[number] && slices.ContainsFunc(hashes, func(h uint64) bool { return slices.Contains(q.Hashes, h) }) {
+						if !l.gone[number] &&
+							slices.ContainsFunc(hashes, func(h uint64) bool { return slices.Contains(q.Hashes, h) }) {
 							t.Fatalf("seed %d: %v accepted, though %d is saved", seed, q, number)
 						}
 					}
@@ -199,7 +200,9 @@ func TestRestoringIsExact(t *testing.T) {
 
 // FuzzMessages: whatever is asked, what is durable restores the same state.
 func FuzzMessages(f *testing.F) {
-	for _, m := range []*witnessv1.Message{start(5), record(5, 1, 10, 20), gc(5, 10, 1), check(5, 20), recovery(5), end(5)} {
+	for _, m := range []*witnessv1.Message{
+		start(5), record(5, 1, 10, 20), gc(5, 10, 1), check(5, 20), recovery(5), end(5),
+	} {
 		data, err := m.MarshalVT()
 		if err != nil {
 			f.Fatal(err)
@@ -236,7 +239,8 @@ func TestALogAboveTheBoundIsNotRestored(t *testing.T) {
 		bound uint64
 		rest  []byte
 	}{
-		{recordStarted, witnessv1.MaxTerm, []byte{16, 0}}, {recordEnded, witnessv1.MaxTerm, nil}, {recordBarred, witnessv1.MaxTerm, nil},
+		{recordStarted, witnessv1.MaxTerm, []byte{16, 0}}, {recordEnded, witnessv1.MaxTerm, nil},
+		{recordBarred, witnessv1.MaxTerm, nil},
 		{recordPromises, witnessv1.MaxPromises, nil},
 	} {
 		for number, want := range map[uint64]bool{test.bound: true, test.bound + 1: false, 1<<64 - 1: false} {

@@ -24,8 +24,9 @@ const (
 	refusedMemory   = "the memory for saved requests is used up (memory)"
 	refusedDrops    = "more than 65536 drops; send them in several GC messages"
 	refusedTerm     = "term: give one from 1 to 2^48; no changes can have led to a larger one"
-	refusedDoubt    = "the witness has just started, and waits for members to tell it that its disk is not an older copy"
-	refusedNumber   = "partition: give one from 0 to 65535"
+	refusedDoubt    = "the witness has just started, and waits for members to tell it that its disk is not an " +
+		"older copy"
+	refusedNumber = "partition: give one from 0 to 65535"
 )
 
 // Receive takes a question; what is no question is counted and ignored. The message isn't kept.
@@ -38,8 +39,8 @@ func (w *Witness) ReceiveOn(from, stream uint32, m *witnessv1.Message) {
 	case witnessv1.Kind_VOUCH:
 		w.vouch(from, m)
 		return
-	case witnessv1.Kind_RECORD, witnessv1.Kind_GC, witnessv1.Kind_RECOVERY_DATA, witnessv1.Kind_START, witnessv1.Kind_END, witnessv1.Kind_CHECK,
-		witnessv1.Kind_LIVES, witnessv1.Kind_PING:
+	case witnessv1.Kind_RECORD, witnessv1.Kind_GC, witnessv1.Kind_RECOVERY_DATA, witnessv1.Kind_START,
+		witnessv1.Kind_END, witnessv1.Kind_CHECK, witnessv1.Kind_LIVES, witnessv1.Kind_PING:
 		reply = m.Kind + 1
 	default:
 		w.stats.Ignored++
@@ -115,7 +116,8 @@ func (w *Witness) tell(from uint32, m, answer *witnessv1.Message) {
 	default:
 		answer.Accepted, answer.Disk = true, w.config.Disk
 		for _, l := range w.Lives() {
-			answer.Lives = append(answer.Lives, &witnessv1.Life{Partition: l.Partition, Term: l.Term, Frozen: l.Frozen, Held: uint32(l.Held)})
+			answer.Lives = append(answer.Lives,
+				&witnessv1.Life{Partition: l.Partition, Term: l.Term, Frozen: l.Frozen, Held: uint32(l.Held)})
 		}
 	}
 }
@@ -162,7 +164,8 @@ func (w *Witness) save(l *life, m, answer *witnessv1.Message) (wait bool) {
 		answer.Accepted = true
 		w.stats.Accepted++
 		if held != l.cache.Held() || taken != l.cache.Taken() {
-			w.persist(appendSaved(w.effects.memory, l, cache.Saved{ID: identity(m.Id), Hashes: m.Hashes, Request: m.Request}))
+			w.persist(
+				appendSaved(w.effects.memory, l, cache.Saved{ID: identity(m.Id), Hashes: m.Hashes, Request: m.Request}))
 			w.promise(l.number)
 		}
 		answer.Promises = w.Promises(l.number)
@@ -226,7 +229,8 @@ func (w *Witness) recover(l *life, m, answer *witnessv1.Message) {
 // neverBegan reports whether a recovery asks for a life that this witness was to have, and has never begun on this very
 // disk.
 func (w *Witness) neverBegan(m *witnessv1.Message) bool {
-	return m.Kind == witnessv1.Kind_RECOVERY_DATA && m.Disk != "" && m.Disk == w.config.Disk && m.Term > w.partition(m.Partition).ended
+	return m.Kind == witnessv1.Kind_RECOVERY_DATA && m.Disk != "" && m.Disk == w.config.Disk &&
+		m.Term > w.partition(m.Partition).ended
 }
 
 // bar sees to it that a life never begins, and answers that nothing was saved in it: a master may be lost before the
@@ -253,7 +257,9 @@ func (w *Witness) manage(m, answer *witnessv1.Message) (wait bool) {
 	}
 	switch {
 	case w.config.Disk != "" && m.Disk != w.config.Disk:
-		w.refuse(answer, fmt.Sprintf("disk: this witness's is %q, not %q, and knows nothing of what was saved there", w.config.Disk, m.Disk))
+		w.refuse(answer,
+			fmt.Sprintf("disk: this witness's is %q, not %q, and knows nothing of what was saved there",
+				w.config.Disk, m.Disk))
 		return false
 	case l != nil && l.frozen:
 		w.refuse(answer, refusedFrozen)
@@ -290,7 +296,8 @@ func (p *page) hasRoom() bool { return p.size < pageBytes && len(p.answer.Reques
 // add copies a request that is held.
 func (p *page) add(s cache.Saved) {
 	p.answer.Requests = append(p.answer.Requests, &witnessv1.Request{
-		Id: &witnessv1.ID{Session: s.ID.Session, Number: s.ID.Number}, Hashes: slices.Clone(s.Hashes), Request: bytes.Clone(s.Request),
+		Id: &witnessv1.ID{Session: s.ID.Session, Number: s.ID.Number}, Hashes: slices.Clone(s.Hashes),
+		Request: bytes.Clone(s.Request),
 	})
 	p.size += len(s.Request) + 8*len(s.Hashes) + 32
 }

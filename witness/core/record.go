@@ -19,8 +19,8 @@ const (
 	recordStarted = 4 // slots, rounds
 	recordEnded   = 5
 	recordBarred  = 6 // the term never began, and must not any more
-	// recordPromises has, instead of the term, how many promises were made in the partition: the records before it may be
-	// fewer.
+	// recordPromises has, instead of the term, how many promises were made in the partition: the records before it may
+	// be fewer.
 	recordPromises = 7
 )
 
@@ -134,7 +134,8 @@ func (w *Witness) restore(kind byte, number uint32, term uint64, r *reader) erro
 		return w.restoreStarted(number, term, highest, r)
 	case recordSaved, recordDropped, recordFrozen:
 		if l == nil || kind != recordFrozen && l.frozen {
-			return fmt.Errorf("%w: kind %d of partition %d in term %d, which is not in normal mode", errRecord, kind, number, term)
+			return fmt.Errorf("%w: kind %d of partition %d in term %d, which is not in normal mode",
+				errRecord, kind, number, term)
 		}
 	}
 	switch kind {

@@ -39,11 +39,11 @@ type Config struct {
 	// Disk is the witness's, as view.Witness.Disk names it. A START that means another one is refused. Empty: it isn't
 	// looked at.
 	Disk string
-	// Start is a number of this start, at random, of a witness whose disk may be an older copy of what it was: it promises
-	// nothing in a partition before members have vouched for it there. Zero: the disk is a new one.
+	// Start is a number of this start, at random, of a witness whose disk may be an older copy of what it was: it
+	// promises nothing in a partition before members have vouched for it there. Zero: the disk is a new one.
 	Start uint64
-	// Volatile makes nothing durable and lets all answers leave at once: a witness that stops has lost what it saved, and
-	// must come back with another Disk.
+	// Volatile makes nothing durable and lets all answers leave at once: a witness that stops has lost what it saved,
+	// and must come back with another Disk.
 	Volatile bool
 }
 
@@ -59,8 +59,8 @@ type Effects struct {
 	Send []Envelope // these leave at once
 	// Persist are records of the witness's own log, in order; none is changed or dropped without all that follow it.
 	Persist [][]byte
-	// After leave once Persist, and all that was to be persisted before, is durable. If After is empty, Persist may wait
-	// for what is persisted next.
+	// After leave once Persist, and all that was to be persisted before, is durable. If After is empty, Persist may
+	// wait for what is persisted next.
 	After []Envelope
 	// Forgotten, if not nil, says that the disk is lost: nothing of these effects, nor of earlier ones, may leave any
 	// more.

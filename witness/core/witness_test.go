@@ -192,7 +192,8 @@ func TestNothingIsAnsweredBeforeItIsDurable(t *testing.T) {
 		{master, recovery(5), 1}, {master, recovery(5), 0},
 	} {
 		if e := b.step(tt.from, tt.m); len(e.Send) != 0 || len(e.After) != 1 || len(e.Persist) != tt.records {
-			t.Errorf("%v: %d answers leave at once, %d after %d records", tt.m, len(e.Send), len(e.After), len(e.Persist))
+			t.Errorf("%v: %d answers leave at once, %d after %d records", tt.m, len(e.Send),
+				len(e.After), len(e.Persist))
 		}
 	}
 	b.restart()
@@ -266,7 +267,9 @@ func TestSuspectedGarbageIsHandedBack(t *testing.T) {
 	if len(a.Requests) != 1 {
 		t.Fatalf("handed back: %v", a.Requests)
 	}
-	if r := a.Requests[0]; r.Id.Number != 1 || r.Id.Session != 7 || !slices.Equal(r.Hashes, []uint64{10, 11}) || string(r.Request) != "request 1" {
+	r := a.Requests[0]
+	if r.Id.Number != 1 || r.Id.Session != 7 || !slices.Equal(r.Hashes, []uint64{10, 11}) ||
+		string(r.Request) != "request 1" {
 		t.Fatalf("handed back: %v", r)
 	}
 	b.expect(true, "", master, gc(5, 10, 1, 11, 1))
@@ -353,7 +356,10 @@ func TestVolatile(t *testing.T) {
 	for _, q := range []struct {
 		from uint32
 		m    *witnessv1.Message
-	}{{Manager, start(5)}, {client, record(5, 1, 10)}, {master, gc(5, 10, 1)}, {master, recovery(5)}, {Manager, end(5)}} {
+	}{
+		{Manager, start(5)}, {client, record(5, 1, 10)}, {master, gc(5, 10, 1)},
+		{master, recovery(5)}, {Manager, end(5)},
+	} {
 		if e := b.step(q.from, q.m); len(e.Send) != 1 || len(e.After) != 0 || len(e.Persist) != 0 {
 			t.Errorf("%v: %d answers at once, %d after %d records", q.m.Kind, len(e.Send), len(e.After), len(e.Persist))
 		}

@@ -65,7 +65,9 @@ var damages = []struct {
 		data[place] ^= 1 << (place % 8)
 		return data
 	}},
-	{"a zeroed sector", func(size int) int { return (size + sector - 1) / sector }, func(data []byte, place int) []byte {
+	{"a zeroed sector", func(size int) int {
+		return (size + sector - 1) / sector
+	}, func(data []byte, place int) []byte {
 		clear(data[place*sector : min(len(data), (place+1)*sector)])
 		return data
 	}},
@@ -74,7 +76,8 @@ var damages = []struct {
 		return data
 	}},
 	{"swapped blocks", func(size int) int { return size/sector - 1 }, func(data []byte, place int) []byte {
-		return slices.Concat(data[:place*sector], data[(place+1)*sector:(place+2)*sector], data[place*sector:(place+1)*sector], data[(place+2)*sector:])
+		return slices.Concat(data[:place*sector], data[(place+1)*sector:(place+2)*sector],
+			data[place*sector:(place+1)*sector], data[(place+2)*sector:])
 	}},
 	{"cut", func(size int) int { return size }, func(data []byte, place int) []byte { return data[:place] }},
 	{"removed", nil, nil}, {"an older copy", nil, nil}, {"another witness's", nil, nil}, {"another version", nil, nil},
@@ -122,8 +125,10 @@ func TestNoDamageIsSilent(t *testing.T) {
 						damaged[name] = data
 					}
 					got := judge(t, damaged, records)
-					if !slices.Contains(manual[d.name][column], got) || got == "window" && (power != 0 || name != logFile) {
-						t.Errorf("power %d: %s of %s (%d): %s, which docs/operations.md does not say: %q", power, d.name, name, i, got, manual[d.name][column])
+					if !slices.Contains(manual[d.name][column], got) ||
+						got == "window" && (power != 0 || name != logFile) {
+						t.Errorf("power %d: %s of %s (%d): %s, which docs/operations.md does not say: %q", power,
+							d.name, name, i, got, manual[d.name][column])
 					}
 				}
 			}
@@ -171,7 +176,8 @@ func documented(t *testing.T) map[string][][]string {
 	for _, row := range strings.Split(table, "\n") {
 		fields := strings.Split(strings.Trim(row, "|"), "|")
 		for _, field := range fields[1:] {
-			rows[strings.TrimSpace(fields[0])] = append(rows[strings.TrimSpace(fields[0])], strings.Split(strings.TrimSpace(field), ", "))
+			rows[strings.TrimSpace(fields[0])] = append(rows[strings.TrimSpace(fields[0])],
+				strings.Split(strings.TrimSpace(field), ", "))
 		}
 	}
 	for _, d := range damages {

@@ -143,7 +143,8 @@ func (d *Disk) check(want Identity) error {
 		got, want any
 	}{{"cluster", d.record.Cluster, want.Cluster}, {"witness", d.record.Witness, want.Witness}} {
 		if f.got != f.want {
-			return fmt.Errorf("%w: its %s is %v, this one's is %v; give the witness its own directory", ErrForeign, f.field, f.got, f.want)
+			return fmt.Errorf("%w: its %s is %v, this one's is %v; give the witness its own directory", ErrForeign,
+				f.field, f.got, f.want)
 		}
 	}
 	return nil
@@ -201,8 +202,10 @@ func (d *Disk) checkEmpty() error {
 	for _, name := range []string{logFile, markFile} {
 		path := d.fs.PathJoin(d.directory, name)
 		if there, err := durable.Exists(d.fs, path); there || err != nil {
-			return errors.Join(err, fmt.Errorf("%w, as far as can be told: there is %s, and no %s that says whose it is; move it away, and "+
-				"the witness begins with an empty disk", ErrForeign, path, identityFile))
+			return errors.Join(err,
+				fmt.Errorf(
+					"%w, as far as can be told: there is %s, and no %s that says whose it is; move it away, and "+
+						"the witness begins with an empty disk", ErrForeign, path, identityFile))
 		}
 	}
 	return nil

@@ -150,7 +150,9 @@ func write(t *testing.T) (w written) {
 	t.Helper()
 	fs := vfs.NewMem()
 	d, l := mustOpen(t, options(fs))
-	w.files = map[string][]byte{identityFile: readFile(t, fs, "witness/IDENTITY"), markFile: readFile(t, fs, "witness/MARK")}
+	w.files = map[string][]byte{
+		identityFile: readFile(t, fs, "witness/IDENTITY"), markFile: readFile(t, fs, "witness/MARK"),
+	}
 	w.ends, w.records = []int{int(d.Size())}, [][]string{nil}
 	for i := range 6 {
 		var c Commit
@@ -299,11 +301,14 @@ func TestAForeignDiskIsRefused(t *testing.T) {
 	d, _ := mustOpen(t, options(fs))
 	mustClose(t, d)
 	for field, o := range map[string]Options{
-		"cluster is c, this one's is other": {FS: fs, Directory: "witness", Identity: Identity{Cluster: "other", Witness: 7}},
-		"witness is 7, this one's is 8":     {FS: fs, Directory: "witness", Identity: Identity{Cluster: "c", Witness: 8}},
+		"cluster is c, this one's is other": {
+			FS: fs, Directory: "witness", Identity: Identity{Cluster: "other", Witness: 7},
+		},
+		"witness is 7, this one's is 8": {FS: fs, Directory: "witness", Identity: Identity{Cluster: "c", Witness: 8}},
 	} {
 		for _, o.Memory = range []bool{false, true} {
-			if _, err := Identify(o); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), field) || !strings.HasPrefix(err.Error(), "directory witness: ") {
+			if _, err := Identify(o); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), field) ||
+				!strings.HasPrefix(err.Error(), "directory witness: ") {
 				t.Errorf("%s: %v", field, err)
 			}
 		}

@@ -114,7 +114,8 @@ func (l *log) read(restore func([]byte) error) error {
 		return fmt.Errorf("%s is %w: %w", path, durable.ErrDamaged, err)
 	}
 	if l.number < noted.Number {
-		return fmt.Errorf("%s is %w: it ends with commit %d, and commit %d was durable", path, durable.ErrDamaged, l.number, noted.Number)
+		return fmt.Errorf("%s is %w: it ends with commit %d, and commit %d was durable", path, durable.ErrDamaged,
+			l.number, noted.Number)
 	}
 	return nil
 }
@@ -158,7 +159,8 @@ func checkTorn(rest []byte, at int, expected, seed uint64) error {
 			continue // cheaper than a checksum at every byte
 		}
 		if records, _ := parse(rest[i:], seed); records != nil {
-			return fmt.Errorf("commit %d at byte %d is damaged, and commit %d follows at byte %d", expected, at, number, at+i)
+			return fmt.Errorf("commit %d at byte %d is damaged, and commit %d follows at byte %d",
+				expected, at, number, at+i)
 		}
 	}
 	return nil

@@ -50,7 +50,9 @@ func Dial(cluster string, id view.MemberID, address string, options ...grpc.Dial
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.Codec{})),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+			Backoff: backoff.Config{
+				BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second,
+			},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		// A machine that vanished says nothing; this notices it, and the next question goes where the name leads then.
@@ -94,7 +96,8 @@ func (c *Conn) Report(ctx context.Context) (membership.WitnessReport, error) {
 // names; a witness on another one refuses. To ask again for a life that has begun does no harm; one that ended does not
 // begin again.
 func (c *Conn) Start(ctx context.Context, partition int, term uint64, disk string) error {
-	return c.change(ctx, "begin", &witnessv1.Message{Kind: witnessv1.Kind_START, Partition: uint32(partition), Term: term, Disk: disk})
+	return c.change(ctx, "begin",
+		&witnessv1.Message{Kind: witnessv1.Kind_START, Partition: uint32(partition), Term: term, Disk: disk})
 }
 
 // End ends the life for a term of a partition, and returns once that is durable: what it holds is dropped, and it never

@@ -27,7 +27,8 @@ func run(t *testing.T, directory, address string) (at string, stop func()) {
 	listening, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
 		ended <- witness.Run(ctx, witness.Config{
-			Cluster: "c", Self: 7, Directory: directory, Durability: witness.Sync, Listen: witness.Listen{Peer: address},
+			Cluster: "c", Self: 7, Directory: directory, Durability: witness.Sync,
+			Listen: witness.Listen{Peer: address},
 		}, witness.Options{Listening: func(peer net.Addr) { listening <- peer.String() }})
 	}()
 	over := false
@@ -110,14 +111,16 @@ func TestLivesBeginAndEnd(t *testing.T) {
 	if err := c.Start(patient(t), 4, 6, disk); err != nil {
 		t.Fatal(err)
 	}
-	wantLives(t, c, membership.Life{Witness: 7, Partition: 3, Term: 5}, membership.Life{Witness: 7, Partition: 4, Term: 6})
+	wantLives(t, c, membership.Life{Witness: 7, Partition: 3, Term: 5},
+		membership.Life{Witness: 7, Partition: 4, Term: 6})
 	for range 2 {
 		if err := c.End(patient(t), 3, 5); err != nil {
 			t.Fatal(err)
 		}
 	}
 	wantLives(t, c, membership.Life{Witness: 7, Partition: 4, Term: 6})
-	wantError(t, c.Start(patient(t), 3, 5, disk), "witness 7 at "+address, "begin the life for term 5 of partition 3", "is not above 5")
+	wantError(t, c.Start(patient(t), 3, 5, disk), "witness 7 at "+address,
+		"begin the life for term 5 of partition 3", "is not above 5")
 	wantError(t, c.Start(patient(t), 3, 9, "another"), "disk: this witness's is")
 	wantError(t, c.End(patient(t), 1<<17, 1), "end the life for term 1", "partition: give one")
 }

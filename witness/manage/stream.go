@@ -59,8 +59,9 @@ func openStream(ctx, life context.Context, connection *grpc.ClientConn, hello *w
 // answersHello reports that somebody else answered than who was called.
 func answersHello(mine, its *witnessv1.Hello) error {
 	if its == nil || its.From != mine.To || its.Cluster != mine.Cluster {
-		return status.Error(codes.FailedPrecondition, fmt.Sprintf("witness %d of cluster %q answered, not witness %d of cluster %q",
-			its.GetFrom(), its.GetCluster(), mine.To, mine.Cluster))
+		return status.Error(codes.FailedPrecondition,
+			fmt.Sprintf("witness %d of cluster %q answered, not witness %d of cluster %q",
+				its.GetFrom(), its.GetCluster(), mine.To, mine.Cluster))
 	}
 	return nil
 }

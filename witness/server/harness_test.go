@@ -64,7 +64,10 @@ func run(t testing.TB, fs vfs.FS, o Options) *running {
 	o.Cluster, o.Self = "c", self
 	registry := prometheus.NewRegistry()
 	o.Registerer = registry
-	r := &running{Server: New(o, w, d), t: t, disk: d, address: listener.Addr().String(), served: make(chan error, 1), registry: registry}
+	r := &running{
+		Server: New(o, w, d), t: t, disk: d, address: listener.Addr().String(),
+		served: make(chan error, 1), registry: registry,
+	}
 	go func() { r.served <- r.Serve(listener) }()
 	t.Cleanup(func() {
 		if !r.stopped {
@@ -184,18 +187,21 @@ func (a *asker) expect(accepted bool, why string, m *witnessv1.Message) *witness
 // start begins a life on the witness's disk.
 func (a *asker) start(partition uint32, term uint64) {
 	a.Helper()
-	a.expect(true, "", &witnessv1.Message{Kind: witnessv1.Kind_START, Partition: partition, Term: term, Disk: a.hello.Disk})
+	a.expect(true, "",
+		&witnessv1.Message{Kind: witnessv1.Kind_START, Partition: partition, Term: term, Disk: a.hello.Disk})
 }
 
 func record(number uint64, hashes ...uint64) *witnessv1.Message {
 	return &witnessv1.Message{
-		Kind: witnessv1.Kind_RECORD, Partition: 3, Term: 5, Hashes: hashes, Id: &witnessv1.ID{Session: 9, Number: number}, Request: []byte("request"),
+		Kind: witnessv1.Kind_RECORD, Partition: 3, Term: 5, Hashes: hashes,
+		Id: &witnessv1.ID{Session: 9, Number: number}, Request: []byte("request"),
 	}
 }
 
 func gc(hash, number uint64) *witnessv1.Message {
 	return &witnessv1.Message{
-		Kind: witnessv1.Kind_GC, Partition: 3, Term: 5, Drops: []*witnessv1.Drop{{Hash: hash, Id: &witnessv1.ID{Session: 9, Number: number}}},
+		Kind: witnessv1.Kind_GC, Partition: 3, Term: 5,
+		Drops: []*witnessv1.Drop{{Hash: hash, Id: &witnessv1.ID{Session: 9, Number: number}}},
 	}
 }
 

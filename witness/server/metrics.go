@@ -22,17 +22,24 @@ type metrics struct {
 
 var (
 	descRecords = prometheus.NewDesc("georegister_witness_records_total",
-		"Requests to save, by outcome: accepted, conflict (another one touches the same key), full (no free slot).", []string{"outcome"}, nil)
-	descRefused     = prometheus.NewDesc("georegister_witness_refused_total", "Questions of every kind that were refused, for a reason that the answer names.", nil, nil)
-	descDropped     = prometheus.NewDesc("georegister_witness_dropped_total", "Slots that a master's gc has freed.", nil, nil)
+		"Requests to save, by outcome: accepted, conflict (another one touches the same key), full (no free slot).",
+		[]string{"outcome"}, nil)
+	descRefused = prometheus.NewDesc("georegister_witness_refused_total",
+		"Questions of every kind that were refused, for a reason that the answer names.", nil, nil)
+	descDropped = prometheus.NewDesc("georegister_witness_dropped_total",
+		"Slots that a master's gc has freed.", nil, nil)
 	descCollections = prometheus.NewDesc("georegister_witness_gc_total", "Rounds of gc.", nil, nil)
-	descSuspects    = prometheus.NewDesc("georegister_witness_suspects_total", "Requests handed back to masters as suspected garbage.", nil, nil)
-	descChecks      = prometheus.NewDesc("georegister_witness_checks_total", "Questions of readers whether a key is free.", nil, nil)
-	descLives       = prometheus.NewDesc("georegister_witness_instances", "Witness instances, one for each master that the witness serves, by mode.", []string{"mode"}, nil)
-	descHeld        = prometheus.NewDesc("georegister_witness_requests", "Requests that are saved.", nil, nil)
-	descTaken       = prometheus.NewDesc("georegister_witness_slots_taken", "Slots that hold a key of a request.", nil, nil)
-	descMemory      = prometheus.NewDesc("georegister_witness_memory_bytes", "Memory for slots and requests, of all lives.", nil, nil)
-	descStreams     = prometheus.NewDesc("georegister_witness_streams", "Open streams of members and managers.", nil, nil)
+	descSuspects    = prometheus.NewDesc("georegister_witness_suspects_total",
+		"Requests handed back to masters as suspected garbage.", nil, nil)
+	descChecks = prometheus.NewDesc("georegister_witness_checks_total",
+		"Questions of readers whether a key is free.", nil, nil)
+	descLives = prometheus.NewDesc("georegister_witness_instances",
+		"Witness instances, one for each master that the witness serves, by mode.", []string{"mode"}, nil)
+	descHeld   = prometheus.NewDesc("georegister_witness_requests", "Requests that are saved.", nil, nil)
+	descTaken  = prometheus.NewDesc("georegister_witness_slots_taken", "Slots that hold a key of a request.", nil, nil)
+	descMemory = prometheus.NewDesc("georegister_witness_memory_bytes",
+		"Memory for slots and requests, of all lives.", nil, nil)
+	descStreams = prometheus.NewDesc("georegister_witness_streams", "Open streams of members and managers.", nil, nil)
 )
 
 func newMetrics(s *Server, registerer prometheus.Registerer) *metrics {
@@ -46,9 +53,11 @@ func newMetrics(s *Server, registerer prometheus.Registerer) *metrics {
 			Name: "georegister_witness_log_rewrites_total", Help: "How often the log was replaced by what is live.",
 		}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "georegister_witness_answers_dropped_total", Help: "Batches of answers dropped because the asker did not take those before.",
+			Name: "georegister_witness_answers_dropped_total",
+			Help: "Batches of answers dropped because the asker did not take those before.",
 		}),
-		logBytes: prometheus.NewGauge(prometheus.GaugeOpts{Name: "georegister_witness_log_bytes", Help: "Size of the log."}),
+		logBytes: prometheus.NewGauge(
+			prometheus.GaugeOpts{Name: "georegister_witness_log_bytes", Help: "Size of the log."}),
 	}
 	if registerer != nil {
 		registerer.MustRegister(m, m.commits, m.rewrites, m.dropped, m.logBytes)
@@ -59,7 +68,8 @@ func newMetrics(s *Server, registerer prometheus.Registerer) *metrics {
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descRecords, descRefused, descDropped, descCollections, descSuspects, descChecks, descLives, descHeld, descTaken, descMemory, descStreams,
+		descRecords, descRefused, descDropped, descCollections, descSuspects, descChecks, descLives, descHeld,
+		descTaken, descMemory, descStreams,
 	} {
 		ch <- d
 	}
@@ -70,7 +80,8 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	var stats core.Stats
 	var lives []core.Life
 	streams := 0
-	if !m.server.call(func(l *loop) { stats, lives, streams = l.s.witness.Stats(), l.s.witness.Lives(), len(l.streams) }) {
+	if !m.server.call(
+		func(l *loop) { stats, lives, streams = l.s.witness.Stats(), l.s.witness.Lives(), len(l.streams) }) {
 		return
 	}
 	modes := map[bool]float64{}

@@ -111,7 +111,8 @@ func TestAWitnessInMemoryForgets(t *testing.T) {
 	}
 	r = run(t, nil, Options{})
 	again := r.ask(0)
-	again.expect(false, "disk", &witnessv1.Message{Kind: witnessv1.Kind_START, Partition: 3, Term: 5, Disk: manager.hello.Disk})
+	again.expect(false, "disk",
+		&witnessv1.Message{Kind: witnessv1.Kind_START, Partition: 3, Term: 5, Disk: manager.hello.Disk})
 	r.ask(master).expect(false, "no life", recovery())
 }
 
@@ -186,13 +187,15 @@ func TestAnFsyncErrorStopsTheWitness(t *testing.T) {
 	failure = errors.New("the disk is gone")
 	mutex.Unlock()
 	c.send(record(2, 20))
-	if frame, err := c.stream.Recv(); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "the disk is gone") {
+	if frame, err := c.stream.Recv(); status.Code(err) != codes.Unavailable ||
+		!strings.Contains(err.Error(), "the disk is gone") {
 		t.Errorf("answered %v, %v", frame, err)
 	}
 	<-r.Failed()
 	probes := NewHTTP(r.Server, nil)
 	for _, path := range []string{"/livez", "/readyz"} {
-		if code, text := get(probes, path); code != http.StatusServiceUnavailable || !strings.Contains(text, "the disk is gone") {
+		code, text := get(probes, path)
+		if code != http.StatusServiceUnavailable || !strings.Contains(text, "the disk is gone") {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
 	}
@@ -289,7 +292,8 @@ func TestMetricsAndProbes(t *testing.T) {
 	c := r.ask(client)
 	c.expect(true, "", record(1, 10))
 	c.expect(false, "", record(2, 10))
-	c.expect(false, "no life", &witnessv1.Message{Kind: witnessv1.Kind_CHECK, Partition: 9, Term: 5, Hashes: []uint64{1}})
+	c.expect(false, "no life",
+		&witnessv1.Message{Kind: witnessv1.Kind_CHECK, Partition: 9, Term: 5, Hashes: []uint64{1}})
 	probes := NewHTTP(r.Server, promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{}))
 	for _, path := range []string{"/livez", "/readyz"} {
 		if code, text := get(probes, path); code != http.StatusOK || text != "ok\n" {
@@ -298,8 +302,10 @@ func TestMetricsAndProbes(t *testing.T) {
 	}
 	_, text := get(probes, "/metrics")
 	for _, want := range []string{
-		`georegister_witness_records_total{outcome="accepted"} 1`, `georegister_witness_records_total{outcome="conflict"} 1`,
-		"georegister_witness_refused_total 1", `georegister_witness_instances{mode="normal"} 1`, `georegister_witness_instances{mode="recovery"} 0`,
+		`georegister_witness_records_total{outcome="accepted"} 1`,
+		`georegister_witness_records_total{outcome="conflict"} 1`,
+		"georegister_witness_refused_total 1", `georegister_witness_instances{mode="normal"} 1`,
+		`georegister_witness_instances{mode="recovery"} 0`,
 		"georegister_witness_requests 1", "georegister_witness_streams 2", "georegister_witness_commit_seconds_count 2",
 	} {
 		if !strings.Contains(text, want+"\n") {

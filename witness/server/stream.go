@@ -132,7 +132,8 @@ func (a *acceptor) Stream(g witnessv1.Witnesses_StreamServer) error {
 		return err
 	}
 	answer := &witnessv1.Hello{
-		Cluster: s.options.Cluster, From: s.options.Self, To: first.hello.From, WireVersion: WireVersion, Disk: s.witness.Disk(),
+		Cluster: s.options.Cluster, From: s.options.Self, To: first.hello.From, WireVersion: WireVersion,
+		Disk: s.witness.Disk(),
 	}
 	st, err := s.join(first.hello.From)
 	if err != nil {

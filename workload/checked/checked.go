@@ -153,7 +153,9 @@ func (r reader) read(ctx context.Context, key string) error {
 }
 
 // Conclude writes the history to a file, unless that is empty, and judges it.
-func Conclude(ctx context.Context, protocol string, recorder *history.Recorder, report *workload.Report, file string) error {
+func Conclude(
+	ctx context.Context, protocol string, recorder *history.Recorder, report *workload.Report, file string,
+) error {
 	record := recorder.Record()
 	if file != "" {
 		if err := history.WriteRecordFile(file, record); err != nil {

@@ -85,7 +85,8 @@ func TestRegularProtocolsAreJudgedAsThat(t *testing.T) {
 	op := register.Operation{Kind: register.Read, Key: "k"}
 	recorder.Invoke("a", "", op).Return(register.Result{Status: register.OK})
 	report := workload.NewReport()
-	if err := Judge(t.Context(), "GryffRSC", recorder.Record(), report); err != nil || report.Verdict != history.RegularSequential {
+	err := Judge(t.Context(), "GryffRSC", recorder.Record(), report)
+	if err != nil || report.Verdict != history.RegularSequential {
 		t.Errorf("the verdict is %s: %v", report.Verdict, err)
 	}
 }

@@ -116,7 +116,8 @@ func Fill(ctx context.Context, o Options) error {
 			defer func() { _ = conn.Close() }() // every write was answered
 			value := make(register.Value, o.ValueBytes)
 			for k := i; k < o.Keys && err == nil; k += writers {
-				err = conn.Do(ctx, []register.Operation{{Kind: register.Write, Key: key(register.Write, k), Value: value}})
+				err = conn.Do(ctx,
+					[]register.Operation{{Kind: register.Write, Key: key(register.Write, k), Value: value}})
 			}
 			return err
 		})

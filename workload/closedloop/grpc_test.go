@@ -46,7 +46,9 @@ func TestConnectionsAreSessions(t *testing.T) {
 			}
 		}
 		writes := cluster.Requests(registerv1.Kind_WRITE)
-		if n := len(cluster.Requests(registerv1.Kind_FENCE)); n != test.fences || len(writes) != 2 || len(writes[0].GetAfter()) != test.last || len(writes[1].GetAfter()) != 0 {
+		n := len(cluster.Requests(registerv1.Kind_FENCE))
+		if n != test.fences || len(writes) != 2 || len(writes[0].GetAfter()) != test.last ||
+			len(writes[1].GetAfter()) != 0 {
 			t.Errorf("%s: %d fences, and the writes were %v", name, n, writes)
 		}
 		if err := conn.Close(); err != nil {

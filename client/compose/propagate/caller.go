@@ -14,13 +14,15 @@ import (
 )
 
 // errSilent is the error of an answer without a context: what the caller does next could miss what the answer tells.
-var errSilent = errors.New("the answer has no context; install propagate's interceptor at the server too, or call it over a connection without")
+var errSilent = errors.New("the answer has no context; install propagate's interceptor at the server too, or call it " +
+	"over a connection without")
 
 // UnaryClientInterceptor carries the context of the process that calls, and takes over what the answer tells. A call
 // fails before it is sent if there is no process or what it knows can't be exported; it fails afterwards, though the
 // server has carried it out, if the answer's context is missing or can't be taken over.
 func UnaryClientInterceptor() grpc.UnaryClientInterceptor {
-	return func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	return func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		options ...grpc.CallOption) error {
 		process, ctx, err := begin(ctx, method)
 		if err != nil {
 			return err
@@ -35,7 +37,8 @@ func UnaryClientInterceptor() grpc.UnaryClientInterceptor {
 // tell of something later, and the end of the stream takes over what the server knows. What the server sends in between
 // it has fenced.
 func StreamClientInterceptor() grpc.StreamClientInterceptor {
-	return func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	return func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer,
+		options ...grpc.CallOption) (grpc.ClientStream, error) {
 		process, ok := FromContext(ctx)
 		var version uint64
 		if ok {
@@ -49,7 +52,8 @@ func StreamClientInterceptor() grpc.StreamClientInterceptor {
 		if err != nil {
 			return nil, err
 		}
-		return &callerStream{ClientStream: stream, ctx: ctx, method: method, single: !desc.ServerStreams, teller: teller{process: process, told: version}}, nil
+		return &callerStream{ClientStream: stream, ctx: ctx, method: method, single: !desc.ServerStreams,
+			teller: teller{process: process, told: version}}, nil
 	}
 }
 

@@ -33,8 +33,8 @@ const (
 	// Key is that of the metadata, of the request's header and of the answer's trailer. There is one value, compose's
 	// bytes.
 	Key = "georegister-context-bin"
-	// MaxBytes bounds the value. Servers and proxies refuse headers of more than 8 KiB, and base64 adds a third. A process
-	// whose context is longer is fenced first.
+	// MaxBytes bounds the value. Servers and proxies refuse headers of more than 8 KiB, and base64 adds a third. A
+	// process whose context is longer is fenced first.
 	MaxBytes = 4 << 10
 )
 
@@ -67,8 +67,10 @@ func export(ctx context.Context, process *compose.Process) (string, error) {
 	case err != nil:
 		return "", err
 	case len(exported) > MaxBytes:
-		return "", fmt.Errorf("the context has %d bytes even after a fence, and %d are allowed; wait for the process's operations to end",
-			len(exported), MaxBytes)
+		return "",
+			fmt.Errorf("the context has %d bytes even after a fence, and %d are allowed; wait for the process's "+
+				"operations to end",
+				len(exported), MaxBytes)
 	}
 	return string(exported), nil
 }
@@ -80,9 +82,11 @@ func take(ctx context.Context, process *compose.Process, md metadata.MD) (there 
 	case len(values) == 0:
 		return false, nil
 	case len(values) > 1:
-		return true, fmt.Errorf("metadata %s: %w: it has %d values; install the interceptor once", Key, compose.ErrContext, len(values))
+		return true, fmt.Errorf("metadata %s: %w: it has %d values; install the interceptor once", Key,
+			compose.ErrContext, len(values))
 	case len(values[0]) > MaxBytes:
-		return true, fmt.Errorf("metadata %s: %w: it has %d bytes, and %d are allowed", Key, compose.ErrContext, len(values[0]), MaxBytes)
+		return true, fmt.Errorf("metadata %s: %w: it has %d bytes, and %d are allowed", Key, compose.ErrContext,
+			len(values[0]), MaxBytes)
 	}
 	if err := process.Import(ctx, []byte(values[0])); err != nil {
 		return true, fmt.Errorf("metadata %s: %w", Key, err)

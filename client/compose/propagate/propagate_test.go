@@ -65,7 +65,8 @@ func (w *world) dial(address string) *client.Client {
 
 // begin has a write be under way, which only the first site knows of; it ends with the test.
 func (w *world) begin(key, value string) {
-	w.recorder.Invoke("writer of "+key, "", register.Operation{Kind: register.Write, Key: key, Value: register.Value(value)})
+	w.recorder.Invoke("writer of "+key, "",
+		register.Operation{Kind: register.Write, Key: key, Value: register.Value(value)})
 	w.t.Cleanup(w.cluster.Begin(key, register.Value(value)))
 }
 
@@ -125,29 +126,35 @@ func (w *world) serve(at *client.Client, callers, handlers bool, more ...grpc.Se
 		return propagate.NewContext(context.WithValue(ctx, actorKey{}, a), a.process), nil
 	})
 	if handlers {
-		more = append(more, grpc.UnaryInterceptor(propagate.UnaryServerInterceptor(begin)), grpc.StreamInterceptor(propagate.StreamServerInterceptor(begin)))
+		more = append(more, grpc.UnaryInterceptor(propagate.UnaryServerInterceptor(begin)),
+			grpc.StreamInterceptor(propagate.StreamServerInterceptor(begin)))
 	} else {
-		more = append(more, grpc.UnaryInterceptor(func(ctx context.Context, m any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
-			ctx, err := begin(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return h(ctx, m)
-		}))
+		more = append(more,
+			grpc.UnaryInterceptor(
+				func(ctx context.Context, m any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
+					ctx, err := begin(ctx)
+					if err != nil {
+						return nil, err
+					}
+					return h(ctx, m)
+				}))
 	}
 	listener := bufconn.Listen(1 << 16)
 	server := grpc.NewServer(more...)
 	server.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "test.Reader", HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{{MethodName: "Read", Handler: handleRead}},
-		Streams: []grpc.StreamDesc{{StreamName: "Reads", Handler: handleReads, ServerStreams: true, ClientStreams: true}},
+		Streams: []grpc.StreamDesc{
+			{StreamName: "Reads", Handler: handleReads, ServerStreams: true, ClientStreams: true},
+		},
 	}, struct{}{})
 	go func() { _ = server.Serve(listener) }() // it ends with Stop
 	w.t.Cleanup(server.Stop)
 	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return listener.Dial() })}
 	if callers {
-		options = append(options, grpc.WithUnaryInterceptor(propagate.UnaryClientInterceptor()), grpc.WithStreamInterceptor(propagate.StreamClientInterceptor()))
+		options = append(options, grpc.WithUnaryInterceptor(propagate.UnaryClientInterceptor()),
+			grpc.WithStreamInterceptor(propagate.StreamClientInterceptor()))
 	}
 	conn, err := grpc.NewClient("passthrough:///test", options...)
 	if err != nil {
@@ -158,18 +165,21 @@ func (w *world) serve(at *client.Client, callers, handlers bool, more ...grpc.Se
 }
 
 // handleRead answers with the value of the key that is asked for; an empty one is an error.
-func handleRead(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+func handleRead(
+	_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor,
+) (any, error) {
 	request := &wrapperspb.StringValue{}
 	if err := decode(request); err != nil {
 		return nil, err
 	}
-	return intercept(ctx, request, &grpc.UnaryServerInfo{FullMethod: "/test.Reader/Read"}, func(ctx context.Context, _ any) (any, error) {
-		value, err := ctx.Value(actorKey{}).(*actor).read(request.Value)
-		if err == nil && value == "" {
-			err = status.Error(codes.NotFound, "absent")
-		}
-		return wrapperspb.String(value), err
-	})
+	return intercept(ctx, request, &grpc.UnaryServerInfo{FullMethod: "/test.Reader/Read"},
+		func(ctx context.Context, _ any) (any, error) {
+			value, err := ctx.Value(actorKey{}).(*actor).read(request.Value)
+			if err == nil && value == "" {
+				err = status.Error(codes.NotFound, "absent")
+			}
+			return wrapperspb.String(value), err
+		})
 }
 
 // handleReads answers each key with its value.
@@ -195,7 +205,8 @@ func handleReads(_ any, stream grpc.ServerStream) error {
 func (a *actor) call(conn *grpc.ClientConn, key string) (string, error) {
 	answer := &wrapperspb.StringValue{}
 	a.world.tells(a.name, "handler")
-	err := conn.Invoke(propagate.NewContext(a.world.ctx, a.process), "/test.Reader/Read", wrapperspb.String(key), answer)
+	err := conn.Invoke(propagate.NewContext(a.world.ctx, a.process), "/test.Reader/Read",
+		wrapperspb.String(key), answer)
 	return answer.Value, err
 }
 
@@ -250,7 +261,8 @@ func TestAnswersTell(t *testing.T) {
 		}
 		for _, key := range []string{"photo", "gone"} {
 			got, err := alice.call(conn, key)
-			if key == "photo" && (err != nil || got != "sunset") || key == "gone" && status.Code(err) != codes.NotFound {
+			if key == "photo" && (err != nil || got != "sunset") ||
+				key == "gone" && status.Code(err) != codes.NotFound {
 				t.Fatalf("the server finds %q of %s, %v", got, key, err)
 			}
 			w.tells("handler", "alice")
@@ -335,7 +347,8 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 	raw := func(values ...string) context.Context {
 		return metadata.NewOutgoingContext(w.ctx, metadata.MD{propagate.Key: values})
 	}
-	if err := invoke(propagate.NewContext(w.ctx, nil), both); !errors.Is(err, propagate.ErrNoProcess) || !strings.Contains(err.Error(), "propagate.NewContext") {
+	if err := invoke(propagate.NewContext(w.ctx, nil), both); !errors.Is(err, propagate.ErrNoProcess) ||
+		!strings.Contains(err.Error(), "propagate.NewContext") {
 		t.Errorf("without a process: %v", err)
 	}
 	if got, err := alice.call(both, "k"); err != nil || got != "v" {
@@ -347,14 +360,28 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		code codes.Code
 		want string
 	}{
-		"no context":       {invoke(w.ctx, server), codes.OK, ""},
-		"one that is none": {invoke(raw("x"), server), codes.InvalidArgument, "georegister-context-bin: import a context: not a context"},
-		"two":              {invoke(raw("\x01\x00", "\x01\x00"), server), codes.InvalidArgument, "it has 2 values; install the interceptor once"},
-		"a long one":       {invoke(raw(strings.Repeat("x", propagate.MaxBytes+1)), server), codes.InvalidArgument, "it has 4097 bytes, and 4096 are allowed"},
-		"a silent server":  {invoke(known, none), codes.Unavailable, "the answer has no context; install propagate's interceptor at the server too"},
+		"no context": {invoke(w.ctx, server), codes.OK, ""},
+		"one that is none": {
+			invoke(raw("x"), server), codes.InvalidArgument, "georegister-context-bin: import a context: not a context",
+		},
+		"two": {
+			invoke(raw("\x01\x00", "\x01\x00"), server), codes.InvalidArgument,
+			"it has 2 values; install the interceptor once",
+		},
+		"a long one": {
+			invoke(raw(strings.Repeat("x", propagate.MaxBytes+1)), server), codes.InvalidArgument,
+			"it has 4097 bytes, and 4096 are allowed",
+		},
+		"a silent server": {
+			invoke(known, none), codes.Unavailable,
+			"the answer has no context; install propagate's interceptor at the server too",
+		},
 		"an answer for nobody": {invoke(propagate.NewContext(w.ctx, other), both), codes.FailedPrecondition,
 			`what the server knows could not be taken over: metadata georegister-context-bin: import a context: service "store": the service is not registered`},
-		"a service that the server lacks": {invoke(raw(strings.Replace(string(named), "store", "stork", 1)), server), codes.FailedPrecondition, `service "stork"`},
+		"a service that the server lacks": {
+			invoke(raw(strings.Replace(string(named), "store", "stork", 1)), server),
+			codes.FailedPrecondition, `service "stork"`,
+		},
 	} {
 		if status.Code(test.err) != test.code || test.err != nil && !strings.Contains(test.err.Error(), test.want) {
 			t.Errorf("%s: %v: %v, want %v: %s", name, status.Code(test.err), test.err, test.code, test.want)

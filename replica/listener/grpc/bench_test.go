@@ -22,19 +22,21 @@ import (
 func BenchmarkGRPC(b *testing.B) {
 	for _, method := range []string{"Do", "Pipeline"} {
 		for _, shape := range []struct{ connections, pipeline int }{{1, 1}, {16, 1}, {128, 1}, {16, 16}} {
-			b.Run(fmt.Sprintf("%s/connections=%d/pipeline=%d", method, shape.connections, shape.pipeline), func(b *testing.B) {
-				s, err := New(operation.Options{Store: listenertest.NewEcho(b)})
-				if err != nil {
-					b.Fatal(err)
-				}
-				listenertest.Load(b, s, shape.connections, shape.pipeline, func(conn net.Conn, id int, more func() bool) error {
-					c := newRawClient(conn, method)
-					if method == "Do" {
-						return c.callMany(id, shape.pipeline, more)
+			b.Run(fmt.Sprintf("%s/connections=%d/pipeline=%d", method, shape.connections, shape.pipeline),
+				func(b *testing.B) {
+					s, err := New(operation.Options{Store: listenertest.NewEcho(b)})
+					if err != nil {
+						b.Fatal(err)
 					}
-					return c.streamMany(id, shape.pipeline, more)
+					listenertest.Load(b, s, shape.connections, shape.pipeline,
+						func(conn net.Conn, id int, more func() bool) error {
+							c := newRawClient(conn, method)
+							if method == "Do" {
+								return c.callMany(id, shape.pipeline, more)
+							}
+							return c.streamMany(id, shape.pipeline, more)
+						})
 				})
-			})
 		}
 	}
 }

@@ -36,7 +36,9 @@ func (l *countingListener) Accept() (net.Conn, error) {
 		l.open.Add(1)
 		l.metrics.Accepted.Inc()
 		l.metrics.Open.Inc()
-		c := &countedConn{Conn: conn, in: bufio.NewReaderSize(conn, readBytes), caller: newCaller(l.options.MaxInFlight)}
+		c := &countedConn{
+			Conn: conn, in: bufio.NewReaderSize(conn, readBytes), caller: newCaller(l.options.MaxInFlight),
+		}
 		c.caller.memory = l.options.Memory.Open("grpc", conn.RemoteAddr(), c.evict)
 		c.caller.hold(callerOverhead)
 		c.closed = func() {

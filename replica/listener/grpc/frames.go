@@ -49,7 +49,8 @@ func (f *frames) next(p []byte) (begun frame, payload, rest []byte) {
 	}
 	f.headed = 0
 	f.left = int(f.head[0])<<16 | int(f.head[1])<<8 | int(f.head[2])
-	return frame{found: true, length: f.left, kind: f.head[3], flags: f.head[4], stream: binary.BigEndian.Uint32(f.head[5:]) & (1<<31 - 1)}, nil, p[n:]
+	return frame{found: true, length: f.left, kind: f.head[3], flags: f.head[4],
+		stream: binary.BigEndian.Uint32(f.head[5:]) & (1<<31 - 1)}, nil, p[n:]
 }
 
 // between reports whether what follows is a frame.

@@ -27,7 +27,9 @@ func operationOf(o *operation.Options, r *registerv1.Request) (register.Operatio
 	case r.GetRegular() && !read:
 		return op, fmt.Errorf("regular is set, and kind is %v; leave it out, only a READ may be regular", r.GetKind())
 	case r.GetStale() && r.GetRegular():
-		return op, fmt.Errorf("stale and regular are both set; leave out regular for an older value, or stale for one that may not be held yet")
+		return op,
+			fmt.Errorf("stale and regular are both set; leave out regular for an older value, or stale for one that " +
+				"may not be held yet")
 	}
 	if err := addDependencies(o, &op, r.GetAfter()); err != nil {
 		return op, err
@@ -43,8 +45,10 @@ func operationOf(o *operation.Options, r *registerv1.Request) (register.Operatio
 			return op, err
 		}
 		if !r.Present && len(r.Value) > 0 {
-			return op, fmt.Errorf("present is false and value has %d bytes; set present to write, or leave value out to delete",
-				len(r.Value))
+			return op,
+				fmt.Errorf(
+					"present is false and value has %d bytes; set present to write, or leave value out to delete",
+					len(r.Value))
 		}
 		op.Value = valueOf(r.Present, r.Value)
 	case registerv1.Kind_RMW:
@@ -80,9 +84,11 @@ func addDependencies(o *operation.Options, op *register.Operation, dependencies 
 	case n == 0:
 		return nil
 	case o.Proofs == nil:
-		return fmt.Errorf("protocol %s is linearizable, and nothing comes after anything: leave out after", o.Identity.Protocol)
+		return fmt.Errorf("protocol %s is linearizable, and nothing comes after anything: leave out after",
+			o.Identity.Protocol)
 	case n > register.MaxDependencies:
-		return fmt.Errorf("after has %d dependencies; fence some of them first, a request carries at most %d", n, register.MaxDependencies)
+		return fmt.Errorf("after has %d dependencies; fence some of them first, a request carries at most %d", n,
+			register.MaxDependencies)
 	}
 	op.After = make([]register.Dependency, len(dependencies))
 	for i, from := range dependencies {
@@ -119,15 +125,19 @@ func withID(op register.Operation, id *registerv1.RmwID) (register.Operation, er
 	case id.Number == 0:
 		return op, fmt.Errorf("id.number is 0; numbers of a session count from 1")
 	case id.FirstIncomplete > id.Number:
-		return op, fmt.Errorf("id.first_incomplete %d is above id.number %d, which has no outcome yet", id.FirstIncomplete, id.Number)
+		return op, fmt.Errorf("id.first_incomplete %d is above id.number %d, which has no outcome yet",
+			id.FirstIncomplete, id.Number)
 	}
 	switch ahead := time.Duration(id.IssuedAt-time.Now().UnixMilli()) * time.Millisecond; {
 	case id.IssuedAt <= 0:
-		return op, fmt.Errorf("id.issued_at is %d; give the time of the first attempt, in Unix milliseconds", id.IssuedAt)
+		return op, fmt.Errorf("id.issued_at is %d; give the time of the first attempt, in Unix milliseconds",
+			id.IssuedAt)
 	case ahead > maxAhead:
 		return op, fmt.Errorf("id.issued_at is %v ahead of this replica's clock; set the client's clock", ahead)
 	}
-	op.ID = register.ID{Session: id.Session, Number: id.Number, FirstIncomplete: id.FirstIncomplete, IssuedAt: id.IssuedAt}
+	op.ID = register.ID{
+		Session: id.Session, Number: id.Number, FirstIncomplete: id.FirstIncomplete, IssuedAt: id.IssuedAt,
+	}
 	return op, nil
 }
 

@@ -45,7 +45,8 @@ func TestDependenciesAreMapped(t *testing.T) {
 	o := operation.Options{Limits: register.DefaultLimits(), Proofs: listenertest.Keys}
 	stamp := &registerv1.Carstamp{Timestamp: 3, Writer: 7, Rmws: 2}
 	after := []*registerv1.Dependency{
-		{Key: []byte("a"), Present: true, Value: []byte("v"), Carstamp: stamp}, {Key: []byte("b"), Present: true, Carstamp: stamp},
+		{Key: []byte("a"), Present: true, Value: []byte("v"), Carstamp: stamp},
+		{Key: []byte("b"), Present: true, Carstamp: stamp},
 		{Key: []byte("c"), Carstamp: stamp},
 	}
 	held := register.Carstamp{Timestamp: 3, Writer: 7, RMWs: 2}
@@ -62,11 +63,14 @@ func TestDependenciesAreMapped(t *testing.T) {
 		request *registerv1.Request
 		want    register.Operation
 	}{
-		{&registerv1.Request{Kind: registerv1.Kind_FENCE, After: after}, register.Operation{Kind: register.Fence, After: want}},
+		{&registerv1.Request{Kind: registerv1.Kind_FENCE, After: after},
+			register.Operation{Kind: register.Fence, After: want}},
 		{&registerv1.Request{Kind: registerv1.Kind_FENCE}, register.Operation{Kind: register.Fence}},
 		{&registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("k"), Regular: true, After: after},
 			register.Operation{Kind: register.Read, Key: "k", Regular: true, After: want}},
-		{&registerv1.Request{Kind: registerv1.Kind_WRITE, Key: []byte("k"), Present: true, Value: []byte("v"), After: after},
+		{&registerv1.Request{
+			Kind: registerv1.Kind_WRITE, Key: []byte("k"), Present: true, Value: []byte("v"), After: after,
+		},
 			register.Operation{Kind: register.Write, Key: "k", Value: register.Value("v"), After: want}},
 	} {
 		if op, err := operationOf(&o, c.request); err != nil || !reflect.DeepEqual(op, c.want) {

@@ -166,8 +166,9 @@ func (s *Server) submit(r *registerv1.Request, timeout time.Duration, a *answer,
 func (s *Server) GetInfo(context.Context, *registerv1.InfoRequest) (*registerv1.Info, error) {
 	o := &s.options
 	return &registerv1.Info{
-		Cluster: o.Identity.Cluster, Member: uint32(o.Identity.Member), Site: o.Identity.Site, Protocol: o.Identity.Protocol,
-		KeyBytes: uint32(o.Limits.KeyBytes), ValueBytes: uint32(o.Limits.ValueBytes), MaxInFlight: uint32(o.MaxInFlight),
-		Functions: o.Functions.Names(),
+		Cluster: o.Identity.Cluster, Member: uint32(o.Identity.Member), Site: o.Identity.Site,
+		Protocol: o.Identity.Protocol,
+		KeyBytes: uint32(o.Limits.KeyBytes), ValueBytes: uint32(o.Limits.ValueBytes),
+		MaxInFlight: uint32(o.MaxInFlight), Functions: o.Functions.Names(),
 	}, nil
 }

@@ -70,15 +70,24 @@ var validation = map[string]struct {
 	message  string
 	tooLarge bool
 }{
-	"no kind":      {&registerv1.Request{Key: []byte("k")}, "kind 0 is unknown; known are READ (1), WRITE (2), RMW (3) and FENCE (4)", false},
-	"unknown kind": {&registerv1.Request{Key: []byte("k"), Kind: 9}, "kind 9 is unknown; known are READ (1), WRITE (2), RMW (3) and FENCE (4)", false},
-	"no key":       {&registerv1.Request{Kind: registerv1.Kind_READ}, "the key is empty; give at least one byte", false},
+	"no kind": {
+		&registerv1.Request{Key: []byte("k")},
+		"kind 0 is unknown; known are READ (1), WRITE (2), RMW (3) and FENCE (4)", false,
+	},
+	"unknown kind": {
+		&registerv1.Request{Key: []byte("k"), Kind: 9},
+		"kind 9 is unknown; known are READ (1), WRITE (2), RMW (3) and FENCE (4)", false,
+	},
+	"no key": {&registerv1.Request{Kind: registerv1.Kind_READ}, "the key is empty; give at least one byte", false},
 	"long key": {&registerv1.Request{Kind: registerv1.Kind_READ, Key: make([]byte, 4097)},
 		"key of 4097 bytes is too large: the limit is 4096 bytes", true},
-	"large value": {&registerv1.Request{Kind: registerv1.Kind_WRITE, Key: []byte("k"), Present: true, Value: make([]byte, 1<<20+1)},
+	"large value": {&registerv1.Request{
+		Kind: registerv1.Kind_WRITE, Key: []byte("k"), Present: true, Value: make([]byte, 1<<20+1),
+	},
 		"value of 1048577 bytes is too large: the limit is 1048576 bytes", true},
 	"large argument": {&registerv1.Request{Kind: registerv1.Kind_RMW, Key: []byte("k"), Function: register.Append,
-		Arguments: [][]byte{make([]byte, 1<<20+1)}}, "arguments: value of 1048577 bytes is too large: the limit is 1048576 bytes", true},
+		Arguments: [][]byte{make([]byte, 1<<20+1)}},
+		"arguments: value of 1048577 bytes is too large: the limit is 1048576 bytes", true},
 	"value without present": {&registerv1.Request{Kind: registerv1.Kind_WRITE, Key: []byte("k"), Value: []byte("v")},
 		"present is false and value has 1 bytes; set present to write, or leave value out to delete", false},
 	"arguments": {&registerv1.Request{Kind: registerv1.Kind_RMW, Key: []byte("k"), Function: register.Add},
@@ -90,12 +99,17 @@ var validation = map[string]struct {
 	"regular fence": {&registerv1.Request{Kind: registerv1.Kind_FENCE, Regular: true},
 		"regular is set, and kind is FENCE; leave it out, only a READ may be regular", false},
 	"stale and regular": {&registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("k"), Stale: true, Regular: true},
-		"stale and regular are both set; leave out regular for an older value, or stale for one that may not be held yet", false},
+		"stale and regular are both set; leave out regular for an older value, or stale for one that may not be " +
+			"held yet", false},
 	"fence of a key": {&registerv1.Request{Kind: registerv1.Kind_FENCE, Key: []byte("k")},
 		"key is set, and kind is FENCE; leave it out, a fence is of all that after names", false},
-	"too many dependencies": {&registerv1.Request{Kind: registerv1.Kind_FENCE, After: make([]*registerv1.Dependency, register.MaxDependencies+1)},
+	"too many dependencies": {&registerv1.Request{
+		Kind: registerv1.Kind_FENCE, After: make([]*registerv1.Dependency, register.MaxDependencies+1),
+	},
 		"after has 17 dependencies; fence some of them first, a request carries at most 16", false},
-	"dependency on nothing": {&registerv1.Request{Kind: registerv1.Kind_FENCE, After: make([]*registerv1.Dependency, 1)},
+	"dependency on nothing": {&registerv1.Request{
+		Kind: registerv1.Kind_FENCE, After: make([]*registerv1.Dependency, 1),
+	},
 		"after[0]: dependency: the key is empty; give at least one byte", false},
 	"dependency without carstamp": {&registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("k"),
 		After: []*registerv1.Dependency{wireDependency("x"), {Key: []byte("k")}}},
@@ -104,15 +118,22 @@ var validation = map[string]struct {
 		After: []*registerv1.Dependency{{Key: []byte("x"), Value: []byte("v")}}},
 		"after[0]: present is false and value has 1 bytes; send present and value as the answer had them", false},
 	"large dependency": {&registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("k"),
-		After: []*registerv1.Dependency{{Key: []byte("x"), Present: true, Value: make([]byte, register.MaxDependencyBytes+1),
+		After: []*registerv1.Dependency{{Key: []byte("x"), Present: true,
+			Value:    make([]byte, register.MaxDependencyBytes+1),
 			Carstamp: &registerv1.Carstamp{Timestamp: 1}}}},
 		`after[0]: dependency on "x": value of 65537 bytes is too large: the limit is 65536 bytes`, true},
 	"dependency without proof": {&registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("k"),
-		After: []*registerv1.Dependency{{Key: []byte("x"), Present: true, Value: []byte("v"), Carstamp: &registerv1.Carstamp{Timestamp: 1, Writer: 7}}}},
+		After: []*registerv1.Dependency{
+			{
+				Key: []byte("x"), Present: true, Value: []byte("v"),
+				Carstamp: &registerv1.Carstamp{Timestamp: 1, Writer: 7},
+			},
+		}},
 		`after[0]: dependency on "x": no member of this cluster proves it: it has a proof of 0 bytes, not 20; send what the answer had`, false},
 	"dependency with another's proof": {&registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("k"),
-		After: []*registerv1.Dependency{{Key: []byte("x"), Present: true, Value: []byte("V"), Carstamp: &registerv1.Carstamp{Timestamp: 1, Writer: 7},
-			Proof: wireDependency("x").Proof}}},
+		After: []*registerv1.Dependency{{Key: []byte("x"), Present: true, Value: []byte("V"),
+			Carstamp: &registerv1.Carstamp{Timestamp: 1, Writer: 7},
+			Proof:    wireDependency("x").Proof}}},
 		`after[0]: dependency on "x": no member of this cluster proves it: key, carstamp, value or proof were changed, or it is of another cluster; ` +
 			`send all of them as the answer had them`, false},
 	"no session": {&registerv1.Request{Kind: registerv1.Kind_RMW, Key: []byte("k"), Function: register.Delete,
@@ -129,9 +150,11 @@ var validation = map[string]struct {
 
 // wireDependency is one on a key's first value.
 func wireDependency(key string) *registerv1.Dependency {
-	return &registerv1.Dependency{Key: []byte(key), Present: true, Value: []byte("v"), Carstamp: &registerv1.Carstamp{Timestamp: 1, Writer: 7},
-		Proof: listenertest.Keys.Prove(register.Dependency{Key: key, Versioned: register.Versioned{Value: register.Value("v"),
-			Carstamp: register.Carstamp{Timestamp: 1, Writer: 7}}})}
+	return &registerv1.Dependency{Key: []byte(key), Present: true, Value: []byte("v"),
+		Carstamp: &registerv1.Carstamp{Timestamp: 1, Writer: 7},
+		Proof: listenertest.Keys.Prove(
+			register.Dependency{Key: key, Versioned: register.Versioned{Value: register.Value("v"),
+				Carstamp: register.Carstamp{Timestamp: 1, Writer: 7}}})}
 }
 
 func TestValidation(t *testing.T) {
@@ -140,7 +163,8 @@ func TestValidation(t *testing.T) {
 	for name, test := range validation {
 		t.Run(name, func(t *testing.T) {
 			r, err := client.Do(bounded(t), test.request)
-			if err != nil || r.Status != registerv1.Status_INVALID || r.Message != test.message || r.TooLarge != test.tooLarge {
+			if err != nil || r.Status != registerv1.Status_INVALID || r.Message != test.message ||
+				r.TooLarge != test.tooLarge {
 				t.Errorf("answered %v, %v\nwant %s", r, err, test.message)
 			}
 		})
@@ -174,7 +198,8 @@ func TestMalformed(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	_, conn := serveGRPC(t, operation.Options{Metrics: operation.NewMetrics(registry)})
 	var out []byte
-	err := conn.Invoke(bounded(t), "/georegister.register.v1.Register/Do", []byte("\xff\xff\xff"), &out, grpc.ForceCodecV2(rawCodec{}))
+	err := conn.Invoke(bounded(t), "/georegister.register.v1.Register/Do", []byte("\xff\xff\xff"), &out,
+		grpc.ForceCodecV2(rawCodec{}))
 	if status.Code(err) != codes.Internal {
 		t.Errorf("a malformed message: %v", err)
 	}
@@ -190,7 +215,9 @@ func TestMalformed(t *testing.T) {
 		t.Errorf("a malformed batch: %v", err)
 	}
 	client := registerv1.NewRegisterClient(conn)
-	big := &registerv1.Request{Kind: registerv1.Kind_WRITE, Key: []byte("k"), Present: true, Value: make([]byte, 32<<20)}
+	big := &registerv1.Request{
+		Kind: registerv1.Kind_WRITE, Key: []byte("k"), Present: true, Value: make([]byte, 32<<20),
+	}
 	if _, err := client.Do(bounded(t), big); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a message over the limit: %v", err)
 	}
@@ -198,14 +225,16 @@ func TestMalformed(t *testing.T) {
 	if err != nil || info.ValueBytes != 1<<20 || len(info.Functions) == 0 {
 		t.Errorf("then: %v, %v", info, err)
 	}
-	if got := listenertest.Metric(t, registry, "georegister_server_connections", map[string]string{"listener": "grpc"}); got != 1 {
+	got := listenertest.Metric(t, registry, "georegister_server_connections", map[string]string{"listener": "grpc"})
+	if got != 1 {
 		t.Errorf("%v connections are open: it was not the same one", got)
 	}
 }
 
 // TestPipeline sends batches to a store that answers out of order; each answer must carry its request's tag.
 func TestPipeline(t *testing.T) {
-	_, conn := serveGRPC(t, operation.Options{MaxInFlight: 32, Store: &listenertest.Memory{Delay: 2 * time.Millisecond, Shuffle: true}})
+	_, conn := serveGRPC(t,
+		operation.Options{MaxInFlight: 32, Store: &listenertest.Memory{Delay: 2 * time.Millisecond, Shuffle: true}})
 	stream, err := registerv1.NewRegisterClient(conn).Pipeline(bounded(t))
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +248,8 @@ func TestPipeline(t *testing.T) {
 				tag := uint64(b*each + i)
 				batch.Requests = append(batch.Requests, &registerv1.Request{Tag: tag, Kind: registerv1.Kind_RMW,
 					Key: fmt.Append(nil, tag), Function: register.GetAndSet, Arguments: [][]byte{nil}},
-					&registerv1.Request{Tag: tag + batches*each, Kind: registerv1.Kind_RMW, Key: fmt.Append(nil, "n", tag),
+					&registerv1.Request{Tag: tag + batches*each, Kind: registerv1.Kind_RMW,
+						Key:      fmt.Append(nil, "n", tag),
 						Function: register.Add, Arguments: [][]byte{fmt.Append(nil, tag)}})
 			}
 			if err := stream.Send(&batch); err != nil {
@@ -268,7 +298,8 @@ func TestPipelineBound(t *testing.T) {
 		}
 		var batch registerv1.Requests
 		for tag := range uint64(each) {
-			batch.Requests = append(batch.Requests, &registerv1.Request{Tag: tag, Kind: registerv1.Kind_READ, Key: []byte("k")})
+			batch.Requests = append(batch.Requests,
+				&registerv1.Request{Tag: tag, Kind: registerv1.Kind_READ, Key: []byte("k")})
 		}
 		if err := stream.Send(&batch); err != nil {
 			t.Fatal(err)
@@ -306,7 +337,10 @@ func TestGRPCShutdown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.Send(&registerv1.Requests{Requests: []*registerv1.Request{{Tag: 1, Kind: registerv1.Kind_READ, Key: []byte("k")}}}); err != nil {
+	if err := stream.Send(
+		&registerv1.Requests{
+			Requests: []*registerv1.Request{{Tag: 1, Kind: registerv1.Kind_READ, Key: []byte("k")}},
+		}); err != nil {
 		t.Fatal(err)
 	}
 	listenertest.WaitUntil(t, "the read is under way", func() bool { return store.Count() == 1 })
@@ -335,10 +369,19 @@ func FuzzRequest(f *testing.F) {
 	}
 	for _, r := range []*registerv1.Request{
 		{Kind: registerv1.Kind_WRITE, Key: []byte("k"), Present: true, Value: []byte("v")},
-		{Kind: registerv1.Kind_RMW, Key: []byte("k"), Function: register.SetRange, Arguments: [][]byte{[]byte("3"), []byte("x")},
-			Id: &registerv1.RmwID{Session: 1, Number: 2, FirstIncomplete: 1}, TimeoutMs: 5},
-		{Kind: registerv1.Kind_READ, Key: []byte("k"), Regular: true, After: []*registerv1.Dependency{wireDependency("x"), wireDependency("y")}},
-		{Kind: registerv1.Kind_FENCE, After: []*registerv1.Dependency{wireDependency("x"), {Key: []byte("y"), Carstamp: &registerv1.Carstamp{Rmws: 1}}}},
+		{Kind: registerv1.Kind_RMW, Key: []byte("k"), Function: register.SetRange,
+			Arguments: [][]byte{[]byte("3"), []byte("x")},
+			Id:        &registerv1.RmwID{Session: 1, Number: 2, FirstIncomplete: 1}, TimeoutMs: 5},
+		{
+			Kind: registerv1.Kind_READ, Key: []byte("k"), Regular: true,
+			After: []*registerv1.Dependency{wireDependency("x"), wireDependency("y")},
+		},
+		{
+			Kind: registerv1.Kind_FENCE,
+			After: []*registerv1.Dependency{
+				wireDependency("x"), {Key: []byte("y"), Carstamp: &registerv1.Carstamp{Rmws: 1}},
+			},
+		},
 	} {
 		data, err := r.MarshalVT()
 		if err != nil {
@@ -346,7 +389,8 @@ func FuzzRequest(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	options, err := operation.Options{Store: &listenertest.Memory{}, Proofs: listenertest.Keys, Limits: register.Limits{KeyBytes: 8, ValueBytes: 16}}.WithDefaults()
+	options, err := operation.Options{Store: &listenertest.Memory{}, Proofs: listenertest.Keys,
+		Limits: register.Limits{KeyBytes: 8, ValueBytes: 16}}.WithDefaults()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -366,7 +410,8 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		if (op.Key == "") != (op.Kind == register.Fence) || len(op.Key) > 8 || len(op.Value) > 16 ||
-			op.Regular && (op.Kind != register.Read || op.Stale) || len(op.After) != len(r.After) || len(op.After) > register.MaxDependencies {
+			op.Regular && (op.Kind != register.Read || op.Stale) || len(op.After) != len(r.After) ||
+			len(op.After) > register.MaxDependencies {
 			t.Fatalf("let through %+v", op)
 		}
 		for i, d := range op.After {

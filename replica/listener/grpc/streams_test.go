@@ -85,7 +85,8 @@ func (m boundedMemory) evicted(t *testing.T) float64 {
 func serveGRPCBounded(t *testing.T, limit int64) (boundedMemory, *grpc.ClientConn) {
 	registry := prometheus.NewRegistry()
 	memory := boundedMemory{operation.NewMemory(limit, operation.NewMetrics(registry), nil), registry}
-	_, conn := serveGRPC(t, operation.Options{Memory: memory.Memory, Limits: register.Limits{KeyBytes: 64, ValueBytes: 16 * mib}})
+	_, conn := serveGRPC(t,
+		operation.Options{Memory: memory.Memory, Limits: register.Limits{KeyBytes: 64, ValueBytes: 16 * mib}})
 	return memory, conn
 }
 
@@ -109,9 +110,13 @@ func TestUnfinishedMessagesAreBounded(t *testing.T) {
 	for range connections {
 		client := plain(t)
 		for i := range streams {
-			calls = append(calls, callHalf(t, client, conn.Target(), []string{registerv1.Register_Do_FullMethodName, registerv1.Register_Pipeline_FullMethodName}[i%2], part))
+			calls = append(calls,
+				callHalf(t, client, conn.Target(),
+					[]string{registerv1.Register_Do_FullMethodName, registerv1.Register_Pipeline_FullMethodName}[i%2],
+					part))
 		}
-		if _, err := user.Do(bounded(t), &registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("k")}); err != nil {
+		if _, err := user.Do(bounded(t),
+			&registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("k")}); err != nil {
 			t.Fatal(err)
 		}
 		if used := memory.Used(); used > limit+int64(streams*len(part)) {
@@ -119,7 +124,8 @@ func TestUnfinishedMessagesAreBounded(t *testing.T) {
 		}
 	}
 	grown := heap() - before
-	t.Logf("%d MiB are sent, the heap has grown by %d MiB, %d MiB are counted", connections*streams*len(part)/mib, grown/mib, memory.Used()/mib)
+	t.Logf("%d MiB are sent, the heap has grown by %d MiB, %d MiB are counted", connections*streams*len(part)/mib,
+		grown/mib, memory.Used()/mib)
 	if grown > 3*limit {
 		t.Errorf("the heap has grown by %d bytes", grown)
 	}
@@ -141,7 +147,9 @@ func TestUnfinishedMessagesAreBounded(t *testing.T) {
 func TestRefusedMessageIsResourceExhausted(t *testing.T) {
 	t.Parallel()
 	_, conn := serveGRPCBounded(t, 8*mib)
-	big := &registerv1.Request{Kind: registerv1.Kind_WRITE, Key: []byte("k"), Present: true, Value: make([]byte, 15*mib)}
+	big := &registerv1.Request{
+		Kind: registerv1.Kind_WRITE, Key: []byte("k"), Present: true, Value: make([]byte, 15*mib),
+	}
 	if _, err := registerv1.NewRegisterClient(conn).Do(bounded(t), big); status.Code(err) != codes.ResourceExhausted {
 		t.Error(err)
 	}
@@ -153,7 +161,9 @@ func TestWhatEndsHoldsNothing(t *testing.T) {
 	memory, conn := serveGRPCBounded(t, 64*mib)
 	idle := func() bool { return memory.Used() <= callerOverhead+4*grain }
 	client := registerv1.NewRegisterClient(conn)
-	write := &registerv1.Request{Kind: registerv1.Kind_WRITE, Key: []byte("k"), Present: true, Value: make([]byte, mib/2)}
+	write := &registerv1.Request{
+		Kind: registerv1.Kind_WRITE, Key: []byte("k"), Present: true, Value: make([]byte, mib/2),
+	}
 	for range 50 {
 		if r, err := client.Do(bounded(t), write); err != nil || r.Status != registerv1.Status_OK {
 			t.Fatal(r, err)
@@ -168,7 +178,8 @@ func TestWhatEndsHoldsNothing(t *testing.T) {
 		for _, n := range []int{1, 10, 100} {
 			batch := &registerv1.Requests{}
 			for range n {
-				batch.Requests = append(batch.Requests, &registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("x")})
+				batch.Requests = append(batch.Requests,
+					&registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("x")})
 			}
 			if err := stream.Send(batch); err != nil {
 				t.Fatal(err)
@@ -187,9 +198,13 @@ func TestWhatEndsHoldsNothing(t *testing.T) {
 	cut := callHalf(t, other, conn.Target(), registerv1.Register_Do_FullMethodName, make([]byte, 3*mib))
 	unknown := callHalf(t, other, conn.Target(), "/nobody/Knows", make([]byte, mib))
 	<-unknown.over
-	listenertest.WaitUntil(t, "half a message is held", func() bool { return memory.Used() > 3*mib && memory.Used() < 4*mib })
+	listenertest.WaitUntil(t, "half a message is held", func() bool {
+		return memory.Used() > 3*mib && memory.Used() < 4*mib
+	})
 	cut.body.CloseWithError(errors.New("the client gives up"))
-	listenertest.WaitUntil(t, "a call that is broken off holds nothing", func() bool { return memory.Used() <= 2*callerOverhead+8*grain })
+	listenertest.WaitUntil(t, "a call that is broken off holds nothing", func() bool {
+		return memory.Used() <= 2*callerOverhead+8*grain
+	})
 }
 
 // Messages that have ended and that no handler takes, since the connection has no place for more, count until they are
@@ -203,7 +218,9 @@ func TestMessagesThatWaitCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	const count, size = 6, mib / 4
-	write := &registerv1.Request{Kind: registerv1.Kind_WRITE, Key: []byte("k"), Present: true, Value: make([]byte, size)}
+	write := &registerv1.Request{
+		Kind: registerv1.Kind_WRITE, Key: []byte("k"), Present: true, Value: make([]byte, size),
+	}
 	for range count {
 		if err := stream.Send(&registerv1.Requests{Requests: []*registerv1.Request{write}}); err != nil {
 			t.Fatal(err)
@@ -244,7 +261,9 @@ func TestUnreadAnswersCount(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	listenertest.WaitUntil(t, "answers that nobody reads are held", func() bool { return memory.Used() > count*(mib-2*window) })
+	listenertest.WaitUntil(t, "answers that nobody reads are held", func() bool {
+		return memory.Used() > count*(mib-2*window)
+	})
 	cancel()
 	listenertest.WaitUntil(t, "nothing is held", func() bool { return memory.Used() <= 2*callerOverhead+8*grain })
 }

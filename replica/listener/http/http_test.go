@@ -47,7 +47,8 @@ func TestHTTP(t *testing.T) {
 			t.Errorf("%s %s: %d %q, want %d %q", test.method, test.path, code, text, test.code, test.text)
 		}
 	}
-	if code, text := get("GET", "/metrics"); code != http.StatusOK || !strings.Contains(text, `georegister_server_connections{listener="redis"} 2`) {
+	if code, text := get("GET", "/metrics"); code != http.StatusOK ||
+		!strings.Contains(text, `georegister_server_connections{listener="redis"} 2`) {
 		t.Errorf("/metrics: %d %q", code, text)
 	}
 }

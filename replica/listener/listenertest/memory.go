@@ -20,8 +20,8 @@ type Memory struct {
 	// NoRMW makes rmws Unsupported, as under ABD.
 	NoRMW bool
 	// Regular makes it one whose regular reads all say that a quorum may not hold what they read, and which takes
-	// operations that come after such reads, as under GryffRSC. They get no older values for that: a test looks at what is
-	// submitted.
+	// operations that come after such reads, as under GryffRSC. They get no older values for that: a test looks at what
+	// is submitted.
 	Regular bool
 	// Intercept, if set, sees each operation first and may answer it instead: take effect says whether
 	// the operation takes effect all the same. It must be safe for concurrent use.

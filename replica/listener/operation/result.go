@@ -31,7 +31,8 @@ var outcomeOf = [...]Outcome{
 // Prove adds to the result of an operation on key the proof of what the client depends on from now on, if it does.
 func (o *Options) Prove(key string, r register.Result) register.Result {
 	if r.Depends && o.Proofs != nil {
-		r.Proof = o.Proofs.Prove(register.Dependency{Key: key, Versioned: register.Versioned{Carstamp: r.Carstamp, Value: r.Value}})
+		r.Proof = o.Proofs.Prove(
+			register.Dependency{Key: key, Versioned: register.Versioned{Carstamp: r.Carstamp, Value: r.Value}})
 	}
 	return r
 }

@@ -59,7 +59,9 @@ func TestNothingIsSubmittedWithoutThePastOfAClosedSession(t *testing.T) {
 			})
 		}
 		var result *register.Result
-		write := operation.Pending{Op: register.Operation{Kind: register.Write, Key: "k", Value: register.Value("after")}}
+		write := operation.Pending{
+			Op: register.Operation{Kind: register.Write, Key: "k", Value: register.Value("after")},
+		}
 		write.Init(session, func(r register.Result) { result = &r })
 		session.Submit(&write, deadline)
 		synctest.Wait()
@@ -71,7 +73,8 @@ func TestNothingIsSubmittedWithoutThePastOfAClosedSession(t *testing.T) {
 		fence[0].done(register.Result{Status: register.OK})
 		synctest.Wait()
 		if late := store.take(); len(late) > 0 {
-			t.Errorf("submitted after the session was closed, with %d dependencies: %v", len(late[0].op.After), late[0].op)
+			t.Errorf("submitted after the session was closed, with %d dependencies: %v",
+				len(late[0].op.After), late[0].op)
 		}
 		if result == nil || result.Status != register.Unavailable {
 			t.Errorf("the write ended with %v; nobody has heard of it", result)

@@ -20,9 +20,10 @@ func BenchmarkRedis(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			listenertest.Load(b, r, shape.connections, shape.pipeline, func(conn net.Conn, id int, more func() bool) error {
-				return setMany(conn, id, shape.pipeline, more)
-			})
+			listenertest.Load(b, r, shape.connections, shape.pipeline,
+				func(conn net.Conn, id int, more func() bool) error {
+					return setMany(conn, id, shape.pipeline, more)
+				})
 		})
 	}
 }

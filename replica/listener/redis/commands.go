@@ -34,49 +34,63 @@ const (
 
 // table is every command that is served.
 func table() []command {
-	one := func(name string, arity int, kind register.Kind, summary string, run func(*connection, *call, [][]byte)) command {
+	one := func(name string, arity int, kind register.Kind, summary string,
+		run func(*connection, *call, [][]byte)) command {
 		return command{name: name, arity: arity, firstKey: 1, lastKey: 1, keyStep: 1, kind: kind,
 			group: groupString, summary: summary, run: run}
 	}
-	many := func(name string, step int, kind register.Kind, group, summary string, run func(*connection, *call, [][]byte)) command {
+	many := func(name string, step int, kind register.Kind, group, summary string,
+		run func(*connection, *call, [][]byte)) command {
 		return command{name: name, arity: -1 - step, firstKey: 1, lastKey: -1, keyStep: step, kind: kind,
 			group: group, summary: summary, run: run}
 	}
-	plain := func(name string, arity int, noAuth bool, group, summary string, run func(*connection, *call, [][]byte)) command {
+	plain := func(name string, arity int, noAuth bool, group, summary string,
+		run func(*connection, *call, [][]byte)) command {
 		return command{name: name, arity: arity, noAuth: noAuth, group: group, summary: summary, run: run}
 	}
 	return []command{
 		one("get", 2, register.Read, "Returns the value of a key.", reading(renderValue)),
-		one("set", -3, register.Write, "Sets the value of a key, with NX or XX only if it is absent or present.", runSet),
-		one("setnx", 3, register.RMW, "Sets the value of a key if it is absent.", updating(register.SetIfAbsent, renderInt)),
-		one("getset", 3, register.RMW, "Sets the value of a key and returns the old one.", updating(register.GetAndSet, renderValue)),
-		one("getdel", 2, register.RMW, "Deletes a key and returns its value.", updating(register.GetAndDelete, renderValue)),
+		one("set", -3, register.Write,
+			"Sets the value of a key, with NX or XX only if it is absent or present.", runSet),
+		one("setnx", 3, register.RMW, "Sets the value of a key if it is absent.",
+			updating(register.SetIfAbsent, renderInt)),
+		one("getset", 3, register.RMW, "Sets the value of a key and returns the old one.",
+			updating(register.GetAndSet, renderValue)),
+		one("getdel", 2, register.RMW, "Deletes a key and returns its value.",
+			updating(register.GetAndDelete, renderValue)),
 		one("strlen", 2, register.Read, "Returns the length of a value.", reading(renderLength)),
-		one("append", 3, register.RMW, "Appends to a value and returns its new length.", updating(register.Append, renderInt)),
-		one("incr", 2, register.RMW, "Adds one to an integer.", adding("1")),
+		one("append", 3, register.RMW, "Appends to a value and returns its new length.",
+			updating(register.Append, renderInt)), one("incr", 2, register.RMW, "Adds one to an integer.", adding("1")),
 		one("incrby", 3, register.RMW, "Adds to an integer.", withInteger(runIncrBy)),
 		one("decr", 2, register.RMW, "Subtracts one from an integer.", adding("-1")),
 		one("decrby", 3, register.RMW, "Subtracts from an integer.", withInteger(runDecrBy)),
 		one("incrbyfloat", 3, register.RMW, "Adds to a floating-point number.", runIncrByFloat),
 		one("setrange", 4, register.RMW, "Overwrites a part of a value.", withInteger(runSetRange)),
 		one("getrange", 4, register.Read, "Returns a part of a value.", withInteger(runGetRange)),
-		one("cas", 4, register.RMW, "Sets a key to a new value if it has the expected one; returns 1 if so, else 0.", updating(register.CompareAndSwap, renderInt)),
+		one("cas", 4, register.RMW, "Sets a key to a new value if it has the expected one; returns 1 if so, else 0.",
+			updating(register.CompareAndSwap, renderInt)),
 		one("type", 2, register.Read, "Returns string, or none for an absent key.", reading(renderType)),
-		many("mget", 1, register.Read, groupString, "Returns the values of keys, each read for itself.", readingEach(renderValues)),
+		many("mget", 1, register.Read, groupString, "Returns the values of keys, each read for itself.",
+			readingEach(renderValues)),
 		many("mset", 2, register.Write, groupString, "Sets several keys, each for itself: not atomically.", runMSet),
-		many("del", 1, register.RMW, groupGeneric, "Deletes keys, each for itself, and returns how many there were.", runDel),
+		many("del", 1, register.RMW, groupGeneric,
+			"Deletes keys, each for itself, and returns how many there were.", runDel),
 		many("unlink", 1, register.RMW, groupGeneric, "As DEL.", runDel),
-		many("exists", 1, register.Read, groupGeneric, "Returns how many of the keys are present.", readingEach(renderPresent)),
+		many("exists", 1, register.Read, groupGeneric, "Returns how many of the keys are present.",
+			readingEach(renderPresent)),
 
 		plain("auth", -2, true, groupConnection, "Authenticates the connection.", runAuth),
 		plain("hello", -1, true, groupConnection, "Chooses the protocol's version, 2 or 3.", runHello),
 		plain("ping", -1, false, groupConnection, "Returns PONG, or its argument.", runPing),
 		plain("echo", 2, false, groupConnection, "Returns its argument.", runEcho),
 		plain("select", 2, false, groupConnection, "Chooses database 0, the only one.", runSelect),
-		plain("readonly", 1, false, groupConnection, "Lets the reads of the connection be slightly stale, and wait for less.", runReadOnly),
-		plain("readwrite", 1, false, groupConnection, "Makes the reads of the connection linearizable again.", runReadWrite),
-		plain("fence", -1, false, groupConnection, "Has all that the connection has read be seen by everyone from now on. "+
-			"EXPORT returns a token instead, and IMPORT has the connection come after one.", runFence),
+		plain("readonly", 1, false, groupConnection,
+			"Lets the reads of the connection be slightly stale, and wait for less.", runReadOnly),
+		plain("readwrite", 1, false, groupConnection,
+			"Makes the reads of the connection linearizable again.", runReadWrite),
+		plain("fence", -1, false, groupConnection,
+			"Has all that the connection has read be seen by everyone from now on. "+
+				"EXPORT returns a token instead, and IMPORT has the connection come after one.", runFence),
 		plain("client", -2, false, groupConnection, "SETNAME, GETNAME, ID, SETINFO, INFO.", runClient),
 		plain("quit", -1, true, groupConnection, "Closes the connection behind the replies.", runQuit),
 		plain("reset", 1, true, groupConnection, "Forgets what the connection has chosen.", runReset),
@@ -139,7 +153,8 @@ func refusedReason(name string) string {
 		}
 	}
 	if slices.ContainsFunc(otherTypes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
-		return "this store has strings only, no hashes, lists, sets, sorted sets or streams; COMMAND lists what is served"
+		return "this store has strings only, no hashes, lists, sets, sorted sets or streams; COMMAND lists what " +
+			"is served"
 	}
 	return ""
 }

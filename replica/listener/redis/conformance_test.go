@@ -19,11 +19,14 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-var identity = operation.Identity{Cluster: "test", Member: view.MemberID(3), Site: "japan", Protocol: "Gryff", Durability: "Sync"}
+var identity = operation.Identity{
+	Cluster: "test", Member: view.MemberID(3), Site: "japan", Protocol: "Gryff", Durability: "Sync",
+}
 
 // dialRedis connects a client that does not repeat what fails.
 func dialRedis(t *testing.T, address string, version int) *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: address, Protocol: version, MaxRetries: -1, ReadTimeout: listenertest.Bound})
+	client := redis.NewClient(
+		&redis.Options{Addr: address, Protocol: version, MaxRetries: -1, ReadTimeout: listenertest.Bound})
 	t.Cleanup(func() { client.Close() })
 	return client
 }
@@ -51,7 +54,8 @@ func TestConformance(t *testing.T) {
 	notInteger := failed("ERR value is not an integer or out of range")
 	groups := map[string][]line{
 		"set": {
-			{"GET k", nil}, {"SET k v", "OK"}, {"GET k", "v"}, {"set K w", "OK"}, {"GET k", "v"}, {"SET k _", "OK"}, {"GET k", ""},
+			{"GET k", nil}, {"SET k v", "OK"}, {"GET k", "v"}, {"set K w", "OK"}, {"GET k", "v"},
+			{"SET k _", "OK"}, {"GET k", ""},
 			{"SET k x NX", nil}, {"SET k x XX", "OK"}, {"SET n x XX", nil}, {"SET n x NX", "OK"}, {"GET n", "x"},
 			{"SET k y GET", "x"}, {"SET m y GET", nil}, {"GET m", "y"},
 			{"SET k z NX GET", "y"}, {"GET k", "y"}, {"SET k z xx get", "y"}, {"GET k", "z"},
@@ -62,11 +66,13 @@ func TestConformance(t *testing.T) {
 			{"SET k", failed("ERR wrong number of arguments for 'set' command")}, {"GET k", "z"},
 		},
 		"old values": {
-			{"SETNX k a", int64(1)}, {"SETNX k b", int64(0)}, {"GETSET k b", "a"}, {"GETSET n b", nil}, {"GETDEL k", "b"},
+			{"SETNX k a", int64(1)}, {"SETNX k b", int64(0)}, {"GETSET k b", "a"},
+			{"GETSET n b", nil}, {"GETDEL k", "b"},
 			{"GETDEL k", nil}, {"GET k", nil}, {"GET n", "b"}, {"SETNX e _", int64(1)}, {"GETDEL e", ""},
 		},
 		"keys": {
-			{"MSET a 1 b 2 c 3", "OK"}, {"MGET a x c", []any{"1", nil, "3"}}, {"EXISTS a x a", int64(2)}, {"TYPE a", "string"},
+			{"MSET a 1 b 2 c 3", "OK"}, {"MGET a x c", []any{"1", nil, "3"}}, {"EXISTS a x a", int64(2)},
+			{"TYPE a", "string"},
 			{"TYPE x", "none"}, {"DEL a x", int64(1)}, {"UNLINK b c c", int64(2)}, {"MGET a b c", []any{nil, nil, nil}},
 			{"MSET a 1 b", failed("ERR wrong number of arguments for 'mset' command")},
 			{"DEL", failed("ERR wrong number of arguments for 'del' command")},
@@ -74,8 +80,10 @@ func TestConformance(t *testing.T) {
 			{"GET _", failed("ERR the key is empty; give at least one byte")},
 		},
 		"strings": {
-			{"STRLEN k", int64(0)}, {"APPEND k Hello", int64(5)}, {"APPEND k World", int64(10)}, {"STRLEN k", int64(10)},
-			{"GETRANGE k 0 4", "Hello"}, {"GETRANGE k -5 -1", "World"}, {"GETRANGE k 0 -1", "HelloWorld"}, {"GETRANGE k 8 100", "ld"},
+			{"STRLEN k", int64(0)}, {"APPEND k Hello", int64(5)}, {"APPEND k World", int64(10)},
+			{"STRLEN k", int64(10)},
+			{"GETRANGE k 0 4", "Hello"}, {"GETRANGE k -5 -1", "World"}, {"GETRANGE k 0 -1", "HelloWorld"},
+			{"GETRANGE k 8 100", "ld"},
 			{"GETRANGE k 4 2", ""}, {"GETRANGE k -1 -5", ""}, {"GETRANGE k -100 0", "H"}, {"GETRANGE x 0 -1", ""},
 			{"GETRANGE k a 1", notInteger}, {"SETRANGE k 5 Redis", int64(10)}, {"GET k", "HelloRedis"},
 			{"SETRANGE p 2 x", int64(3)}, {"GET p", "\x00\x00x"}, {"SETRANGE z 2 _", int64(0)}, {"GET z", nil},
@@ -83,48 +91,69 @@ func TestConformance(t *testing.T) {
 			{"SETRANGE k 2000000 x", failed("ERR value of 2000001 bytes is too large: the limit is 1048576 bytes")},
 		},
 		"numbers": {
-			{"INCR n", int64(1)}, {"INCRBY n 41", int64(42)}, {"DECR n", int64(41)}, {"DECRBY n 40", int64(1)}, {"GET n", "1"},
-			{"INCRBY n -2", int64(-1)}, {"INCRBY n 1.5", notInteger}, {"INCRBY n 01", notInteger}, {"DECRBY n x", notInteger},
+			{"INCR n", int64(1)}, {"INCRBY n 41", int64(42)}, {"DECR n", int64(41)},
+			{"DECRBY n 40", int64(1)}, {"GET n", "1"},
+			{"INCRBY n -2", int64(-1)}, {"INCRBY n 1.5", notInteger}, {"INCRBY n 01", notInteger},
+			{"DECRBY n x", notInteger},
 			{"DECRBY n -9223372036854775808", failed("ERR decrement would overflow")},
 			{"SET n 9223372036854775807", "OK"}, {"INCR n", failed("ERR increment or decrement would overflow")},
-			{"GET n", "9223372036854775807"}, {"SET s abc", "OK"}, {"INCR s", notInteger}, {"INCRBYFLOAT s 1", failed("ERR value is not a valid float")},
-			{"INCRBYFLOAT f 10.5", "10.5"}, {"INCRBYFLOAT f -5.25", "5.25"}, {"INCRBYFLOAT f x", failed("ERR value is not a valid float")},
+			{"GET n", "9223372036854775807"}, {"SET s abc", "OK"}, {"INCR s", notInteger},
+			{"INCRBYFLOAT s 1", failed("ERR value is not a valid float")},
+			{"INCRBYFLOAT f 10.5", "10.5"}, {"INCRBYFLOAT f -5.25", "5.25"},
+			{"INCRBYFLOAT f x", failed("ERR value is not a valid float")},
 			{"INCRBYFLOAT f inf", failed("ERR increment would produce NaN or Infinity")},
 		},
 		"compare and swap": {
-			{"CAS k a b", int64(0)}, {"SET k a", "OK"}, {"CAS k a b", int64(1)}, {"CAS k a c", int64(0)}, {"GET k", "b"},
+			{"CAS k a b", int64(0)}, {"SET k a", "OK"}, {"CAS k a b", int64(1)},
+			{"CAS k a c", int64(0)}, {"GET k", "b"},
 			{"CAS k a", failed("ERR wrong number of arguments for 'cas' command")},
 		},
 		"connection": {
-			{"PING", "PONG"}, {"PING hi", "hi"}, {"PING a b", failed("ERR wrong number of arguments for 'ping' command")},
-			{"ECHO hi", "hi"}, {"SELECT 0", "OK"}, {"SELECT 1", failed("ERR DB index is out of range: this store has database 0 only")},
+			{"PING", "PONG"}, {"PING hi", "hi"},
+			{"PING a b", failed("ERR wrong number of arguments for 'ping' command")},
+			{"ECHO hi", "hi"}, {"SELECT 0", "OK"},
+			{"SELECT 1", failed("ERR DB index is out of range: this store has database 0 only")},
 			{"SELECT x", failed("ERR invalid DB index")}, {"CLIENT SETNAME me", "OK"}, {"CLIENT GETNAME", "me"},
 			{"CLIENT SETINFO lib-name lib", "OK"}, {"CLIENT SETINFO foo bar", failed("ERR Unrecognized option 'foo'")},
 			{"CLIENT ID x", failed("ERR wrong number of arguments for 'client|id' command")},
-			{"CLIENT KILL x", failed("ERR unknown subcommand 'KILL'. Known are SETNAME, GETNAME, ID, SETINFO and INFO.")},
+			{"CLIENT KILL x",
+				failed("ERR unknown subcommand 'KILL'. Known are SETNAME, GETNAME, ID, SETINFO and INFO.")},
 			{"AUTH x", failed("ERR AUTH <password> called without any password configured for the default user. " +
 				"Are you sure your configuration is correct?")},
-			{"HELLO 4", failed("NOPROTO unsupported protocol version")}, {"HELLO x", failed("ERR Protocol version is not an integer or out of range")},
+			{"HELLO 4", failed("NOPROTO unsupported protocol version")},
+			{"HELLO x", failed("ERR Protocol version is not an integer or out of range")},
 			{"HELLO 3 FOO", failed("ERR Syntax error in HELLO option 'FOO'")},
-			{"COMMAND COUNT", int64(len(table()))}, {"READONLY", "OK"}, {"SET k v", "OK"}, {"GET k", "v"}, {"READWRITE", "OK"}, {"GET k", "v"},
+			{"COMMAND COUNT", int64(len(table()))}, {"READONLY", "OK"}, {"SET k v", "OK"}, {"GET k", "v"},
+			{"READWRITE", "OK"}, {"GET k", "v"},
 			{"READONLY x", failed("ERR wrong number of arguments for 'readonly' command")},
-			{"CONFIG SET save x", failed("ERR CONFIG SET is not supported: the cluster is configured by its manifest; CONFIG GET is served")},
+			{"CONFIG SET save x",
+				failed("ERR CONFIG SET is not supported: the cluster is configured by its manifest; CONFIG GET " +
+					"is served")},
 			{"RESET", "RESET"}, {"CLIENT GETNAME", nil}, {"FENCE", "OK"}, {"fence", "OK"},
 			{"FENCE x", failed("ERR unknown subcommand 'x'. Known are EXPORT and IMPORT; without one, FENCE waits.")},
 			{"FENCE EXPORT x", failed("ERR wrong number of arguments for 'fence|export' command")},
 			{"FENCE IMPORT", failed("ERR wrong number of arguments for 'fence|import' command")},
 			{"FENCE EXPORT", "\x02\x00"}, {"FENCE IMPORT \x02\x00", "OK"},
-			{"FENCE IMPORT x", failed("ERR not the past of a session: it does not begin with 2; use the same release everywhere; " +
-				"give what FENCE EXPORT replied")},
+			{"FENCE IMPORT x",
+				failed("ERR not the past of a session: it does not begin with 2; use the same release everywhere; " +
+					"give what FENCE EXPORT replied")},
 		},
 		"refusals": {
-			{"KEYS *", failed("ERR unknown command 'keys': this store can't enumerate its keys, every key is a register of its own")},
+			{"KEYS *",
+				failed("ERR unknown command 'keys': this store can't enumerate its keys, every key is a register of " +
+					"its own")},
 			{"EXPIRE k 1", failed("ERR unknown command 'expire': this store has no expiry yet")},
 			{"FROB a b", failed("ERR unknown command 'FROB', with args beginning with: 'a' 'b' ")},
-			{"LPUSH k v", failed("ERR unknown command 'lpush': this store has strings only, no hashes, lists, sets, sorted sets or streams; " +
-				"COMMAND lists what is served")},
-			{"EXEC", failed("ERR unknown command 'exec': this store has no transactions over several keys, every key is linearizable for itself")},
-			{"MULTI", failed("ERR unknown command 'multi': this store has no transactions over several keys, every key is linearizable for itself")},
+			{"LPUSH k v",
+				failed("ERR unknown command 'lpush': this store has strings only, no hashes, lists, sets, sorted " +
+					"sets or streams; " +
+					"COMMAND lists what is served")},
+			{"EXEC",
+				failed("ERR unknown command 'exec': this store has no transactions over several keys, every key is " +
+					"linearizable for itself")},
+			{"MULTI",
+				failed("ERR unknown command 'multi': this store has no transactions over several keys, every key is " +
+					"linearizable for itself")},
 			{"SET k v", failed("EXECABORT not executed, since MULTI was refused; DISCARD or RESET ends this")},
 			{"EXEC", failed("EXECABORT not executed, since MULTI was refused")}, {"GET k", nil}, {"SET k v", "OK"},
 		},
@@ -137,7 +166,8 @@ func TestConformance(t *testing.T) {
 				mine.Protocol, store.Regular, proofs = "GryffRSC", true, listenertest.Keys
 			}
 			t.Run(fmt.Sprintf("%s/RESP%d/%s", mine.Protocol, version, name), func(t *testing.T) {
-				_, address := serveRedis(t, Options{Options: operation.Options{Identity: mine, Store: store, Proofs: proofs}})
+				_, address := serveRedis(t,
+					Options{Options: operation.Options{Identity: mine, Store: store, Proofs: proofs}})
 				conn := dialRedis(t, address, version).Conn() // one connection: the script has state
 				defer conn.Close()
 				for _, line := range lines {
@@ -175,7 +205,8 @@ func TestTypedCalls(t *testing.T) {
 				t.Errorf("HELLO 2 is %v, %v", hello, err)
 			}
 			config, err := client.ConfigGet(ctx, "append*").Result()
-			if err != nil || !reflect.DeepEqual(config, map[string]string{"appendonly": "yes", "appendfsync": "always"}) {
+			if err != nil ||
+				!reflect.DeepEqual(config, map[string]string{"appendonly": "yes", "appendfsync": "always"}) {
 				t.Errorf("CONFIG GET is %v, %v", config, err)
 			}
 			info, err := client.Info(ctx, "server").Result()
@@ -183,7 +214,8 @@ func TestTypedCalls(t *testing.T) {
 				t.Errorf("INFO server is %q, %v", info, err)
 			}
 			commands, err := client.Command(ctx).Result()
-			if err != nil || len(commands) != len(table()) || commands["mset"].StepCount != 2 || !commands["get"].ReadOnly {
+			if err != nil || len(commands) != len(table()) || commands["mset"].StepCount != 2 ||
+				!commands["get"].ReadOnly {
 				t.Errorf("COMMAND has %d commands, %v", len(commands), err)
 			}
 			docs, err := client.Do(ctx, "COMMAND", "DOCS", "cas", "nope").Result()
@@ -221,7 +253,8 @@ func TestTypedCalls(t *testing.T) {
 
 func TestBinaryAndBigValues(t *testing.T) {
 	ctx := context.Background()
-	_, address := serveRedis(t, Options{Options: operation.Options{Limits: register.Limits{KeyBytes: 300, ValueBytes: 1 << 20}}})
+	_, address := serveRedis(t,
+		Options{Options: operation.Options{Limits: register.Limits{KeyBytes: 300, ValueBytes: 1 << 20}}})
 	client := dialRedis(t, address, 3)
 	all := make([]byte, 256)
 	for i := range all {
@@ -263,7 +296,8 @@ func TestPipelineOrder(t *testing.T) {
 		t.Run(fmt.Sprintf("ordered=%t", ordered), func(t *testing.T) {
 			ctx := context.Background()
 			store := &listenertest.Memory{Delay: 2 * time.Millisecond, Shuffle: true}
-			_, address := serveRedis(t, Options{Ordered: ordered, Options: operation.Options{Store: store, MaxInFlight: 50}})
+			_, address := serveRedis(t,
+				Options{Ordered: ordered, Options: operation.Options{Store: store, MaxInFlight: 50}})
 			client := dialRedis(t, address, 3)
 			pipe := client.Pipeline()
 			type expected struct {

@@ -89,7 +89,8 @@ func runAuth(c *connection, k *call, args [][]byte) {
 // a Redis without access control lists.
 func (c *connection) login(user, password []byte) bool {
 	given, want := sha256.Sum256(password), sha256.Sum256([]byte(c.server.options.Password))
-	if string(user) != "default" || c.server.options.Password != "" && subtle.ConstantTimeCompare(given[:], want[:]) != 1 {
+	if string(user) != "default" ||
+		c.server.options.Password != "" && subtle.ConstantTimeCompare(given[:], want[:]) != 1 {
 		return false
 	}
 	c.authenticate(true)
@@ -133,7 +134,8 @@ func runHello(c *connection, k *call, args [][]byte) {
 	}
 	if !c.client.authenticated {
 		k.fail("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> " +
-			"AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+			"AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version " +
+			"at the same time")
 		return
 	}
 	if name != nil {

@@ -43,14 +43,17 @@ func TestOtherProtocolsAreNotExecuted(t *testing.T) {
 	w := dialWire(t, address)
 	w.send("EXISTS stolen\r\n")
 	w.expect(":0\r\n")
-	if got := listenertest.Metric(t, registry, "georegister_server_wrong_protocol_total", nil); got != float64(len(requests)) {
+	got := listenertest.Metric(t, registry, "georegister_server_wrong_protocol_total", nil)
+	if got != float64(len(requests)) {
 		t.Errorf("%v connections are counted", got)
 	}
 	entries := logged.All()
 	if len(entries) != 1 {
 		t.Fatalf("logged %d lines, want one a minute: %v", len(entries), entries)
 	}
-	if fields := entries[0].ContextMap(); !strings.HasPrefix(fields["client"].(string), "127.0.0.1:") || strings.Contains(fields["reason"].(string), "stolen") {
+	fields := entries[0].ContextMap()
+	if !strings.HasPrefix(fields["client"].(string), "127.0.0.1:") ||
+		strings.Contains(fields["reason"].(string), "stolen") {
 		t.Errorf("logged %v", fields)
 	}
 }
@@ -59,12 +62,14 @@ func TestStrangersMaySendLittle(t *testing.T) {
 	_, address := serveRedis(t, Options{Password: "secret"})
 	long := "*2\r\n$4\r\nECHO\r\n$16385\r\n" + strings.Repeat("a", 16385) + "\r\n"
 	for _, test := range [][2]string{
-		{"*11\r\n", "unauthenticated multibulk length"}, {"*2\r\n$4\r\nECHO\r\n$16385\r\n", "unauthenticated bulk length"},
+		{"*11\r\n", "unauthenticated multibulk length"},
+		{"*2\r\n$4\r\nECHO\r\n$16385\r\n", "unauthenticated bulk length"},
 		{"AUTH secret\r\nRESET\r\n*11\r\n", "unauthenticated multibulk length"},
 	} {
 		w := dialWire(t, address)
 		w.send(test[0])
-		if got, err := io.ReadAll(w.in); err != nil || !strings.HasSuffix(string(got), "-ERR Protocol error: "+test[1]+"\r\n") {
+		got, err := io.ReadAll(w.in)
+		if err != nil || !strings.HasSuffix(string(got), "-ERR Protocol error: "+test[1]+"\r\n") {
 			t.Errorf("%q: answered %q, %v", test[0], got, err)
 		}
 	}

@@ -46,7 +46,10 @@ func TestForgedTokensMakeNoMembersDiffer(t *testing.T) {
 	for _, replica := range regularCluster(t) {
 		store := &witnessing{replica: replica}
 		_, address := regularly(t, Options{Options: operation.Options{Store: store}})
-		conn := dialGRPC(t, operation.Options{Store: store, Proofs: listenertest.Keys, Identity: operation.Identity{Protocol: "GryffRSC"}})
+		conn := dialGRPC(t,
+			operation.Options{
+				Store: store, Proofs: listenertest.Keys, Identity: operation.Identity{Protocol: "GryffRSC"},
+			})
 		all, clients = append(all, dialWire(t, address)), append(clients, registerv1.NewRegisterClient(conn))
 	}
 	all[0].send("SET k honest\r\nFENCE\r\n")
@@ -61,9 +64,13 @@ func TestForgedTokensMakeNoMembersDiffer(t *testing.T) {
 	}
 	for i, value := range []string{"forged", "another", "third"} { // a read can bring them too
 		for _, proof := range [][]byte{nil, make([]byte, 20), listenertest.Keys.Prove(register.Dependency{Key: "k"})} {
-			r, err := clients[i].Do(t.Context(), &registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("other"), Regular: true,
-				After: []*registerv1.Dependency{{Key: []byte("k"), Present: true, Value: []byte(value), Proof: proof,
-					Carstamp: &registerv1.Carstamp{Timestamp: 1 << 40, Writer: uint64(register.NewWriter(1, 1, 1))}}}})
+			r, err := clients[i].Do(t.Context(),
+				&registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("other"), Regular: true,
+					After: []*registerv1.Dependency{{Key: []byte("k"), Present: true,
+						Value: []byte(value), Proof: proof,
+						Carstamp: &registerv1.Carstamp{
+							Timestamp: 1 << 40, Writer: uint64(register.NewWriter(1, 1, 1)),
+						}}}})
 			if err != nil || r.Status != registerv1.Status_INVALID {
 				t.Errorf("a forged dependency is answered %v, %v", r, err)
 			}
@@ -83,10 +90,20 @@ func TestDependenciesAreCarriedWithTheirProof(t *testing.T) {
 	replicas := regularCluster(t)
 	first, second := &witnessing{replica: replicas[0]}, &witnessing{replica: replicas[1]}
 	serve := func(store operation.Store) registerv1.RegisterClient {
-		conn := dialGRPC(t, operation.Options{Store: store, Proofs: listenertest.Keys, Identity: operation.Identity{Protocol: "GryffRSC"}})
+		conn := dialGRPC(t,
+			operation.Options{
+				Store: store, Proofs: listenertest.Keys, Identity: operation.Identity{Protocol: "GryffRSC"},
+			})
 		return registerv1.NewRegisterClient(conn)
 	}
-	answer := listenertest.Keys.Prove(register.Dependency{Key: "k", Versioned: register.Versioned{Value: register.Value("v"), Carstamp: register.Carstamp{Timestamp: 3, Writer: register.NewWriter(1, 1, 1)}}})
+	answer := listenertest.Keys.Prove(
+		register.Dependency{
+			Key: "k",
+			Versioned: register.Versioned{
+				Value:    register.Value("v"),
+				Carstamp: register.Carstamp{Timestamp: 3, Writer: register.NewWriter(1, 1, 1)},
+			},
+		})
 	depends := func() *registerv1.Dependency {
 		return &registerv1.Dependency{Key: []byte("k"), Present: true, Value: []byte("v"), Proof: answer,
 			Carstamp: &registerv1.Carstamp{Timestamp: 3, Writer: uint64(register.NewWriter(1, 1, 1))}}
@@ -96,19 +113,25 @@ func TestDependenciesAreCarriedWithTheirProof(t *testing.T) {
 			change func(*registerv1.Dependency)
 			want   registerv1.Status
 		}{
-			"as it was":       {func(*registerv1.Dependency) {}, registerv1.Status_OK},
-			"another key":     {func(d *registerv1.Dependency) { d.Key = []byte("l") }, registerv1.Status_INVALID},
-			"another value":   {func(d *registerv1.Dependency) { d.Value = []byte("w") }, registerv1.Status_INVALID},
-			"absent":          {func(d *registerv1.Dependency) { d.Present, d.Value = false, nil }, registerv1.Status_INVALID},
-			"another time":    {func(d *registerv1.Dependency) { d.Carstamp.Timestamp++ }, registerv1.Status_INVALID},
-			"another writer":  {func(d *registerv1.Dependency) { d.Carstamp.Writer++ }, registerv1.Status_INVALID},
-			"rmws":            {func(d *registerv1.Dependency) { d.Carstamp.Rmws++ }, registerv1.Status_INVALID},
-			"beyond all":      {func(d *registerv1.Dependency) { d.Carstamp.Timestamp = 1<<64 - 1 }, registerv1.Status_INVALID},
+			"as it was":     {func(*registerv1.Dependency) {}, registerv1.Status_OK},
+			"another key":   {func(d *registerv1.Dependency) { d.Key = []byte("l") }, registerv1.Status_INVALID},
+			"another value": {func(d *registerv1.Dependency) { d.Value = []byte("w") }, registerv1.Status_INVALID},
+			"absent": {func(d *registerv1.Dependency) {
+				d.Present, d.Value = false, nil
+			}, registerv1.Status_INVALID},
+			"another time":   {func(d *registerv1.Dependency) { d.Carstamp.Timestamp++ }, registerv1.Status_INVALID},
+			"another writer": {func(d *registerv1.Dependency) { d.Carstamp.Writer++ }, registerv1.Status_INVALID},
+			"rmws":           {func(d *registerv1.Dependency) { d.Carstamp.Rmws++ }, registerv1.Status_INVALID},
+			"beyond all": {func(d *registerv1.Dependency) {
+				d.Carstamp.Timestamp = 1<<64 - 1
+			}, registerv1.Status_INVALID},
 			"a shorter proof": {func(d *registerv1.Dependency) { d.Proof = d.Proof[:19] }, registerv1.Status_INVALID},
 		} {
 			d := depends()
 			test.change(d)
-			if r, err := client.Do(t.Context(), &registerv1.Request{Kind: registerv1.Kind_FENCE, After: []*registerv1.Dependency{d}}); err != nil || r.Status != test.want {
+			r, err := client.Do(t.Context(),
+				&registerv1.Request{Kind: registerv1.Kind_FENCE, After: []*registerv1.Dependency{d}})
+			if err != nil || r.Status != test.want {
 				t.Errorf("%s: %v, %v", name, r, err)
 			}
 		}

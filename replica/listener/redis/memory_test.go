@@ -32,7 +32,8 @@ type boundedMemory struct {
 // evicted is how many connections were closed.
 func (m boundedMemory) evicted(t *testing.T) float64 {
 	t.Helper()
-	return listenertest.Metric(t, m.registry, "georegister_server_evicted_total", map[string]string{"listener": "redis"})
+	return listenertest.Metric(t, m.registry, "georegister_server_evicted_total",
+		map[string]string{"listener": "redis"})
 }
 
 // serveBounded serves Redis with a bound on what clients hold.
@@ -40,7 +41,12 @@ func serveBounded(t *testing.T, limit int64) (memory boundedMemory, address stri
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	memory = boundedMemory{operation.NewMemory(limit, operation.NewMetrics(registry), nil), registry}
-	_, address = serveRedis(t, Options{Options: operation.Options{Memory: memory.Memory, Limits: register.Limits{KeyBytes: 64, ValueBytes: 8 * mib}}})
+	_, address = serveRedis(t,
+		Options{
+			Options: operation.Options{
+				Memory: memory.Memory, Limits: register.Limits{KeyBytes: 64, ValueBytes: 8 * mib},
+			},
+		})
 	return memory, address
 }
 
@@ -202,7 +208,8 @@ func TestOperationsUnderWayCount(t *testing.T) {
 	}
 	r.mu.Unlock()
 	listenertest.WaitUntil(t, "the connection is over", func() bool { return r.clients() == 0 })
-	if used := memory.Used(); used < mib || listenertest.Metric(t, registry, "georegister_server_client_memory_bytes", nil) != float64(used) {
+	used := memory.Used()
+	if used < mib || listenertest.Metric(t, registry, "georegister_server_client_memory_bytes", nil) != float64(used) {
 		t.Errorf("an operation of %d bytes is under way, and %d are counted", mib, used)
 	}
 	close(hold)

@@ -150,7 +150,8 @@ func (q *queue) answered(s *step, r register.Result) (next *step) {
 		q.memory.Hold(len(r.Value))
 	}
 	next = q.finish(s)
-	for q.broken && next != nil { // nobody will read the answers: what has not been submitted ends with what it waited for
+	// nobody will read the answers: what has not been submitted ends with what it waited for
+	for q.broken && next != nil {
 		next = q.finish(next)
 	}
 	return next

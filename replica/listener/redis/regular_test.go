@@ -31,7 +31,10 @@ func regularCluster(t *testing.T) (members []*runtime.Replica) {
 		if listeners[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			t.Fatal(err)
 		}
-		v.Members = append(v.Members, view.Member{ID: view.MemberID(i + 1), Site: fmt.Sprint("site-", i+1), Address: listeners[i].Addr().String()})
+		v.Members = append(v.Members,
+			view.Member{
+				ID: view.MemberID(i + 1), Site: fmt.Sprint("site-", i+1), Address: listeners[i].Addr().String(),
+			})
 	}
 	root := t.TempDir()
 	for i, m := range v.Members {
@@ -100,7 +103,9 @@ func TestWhatACommandComesAfterIsSeenByEveryone(t *testing.T) {
 		_, address := regularly(t, Options{Options: operation.Options{Store: &witnessing{replica: replica}}})
 		all = append(all, dialWire(t, address))
 	}
-	for i, command := range []string{"SET a 1", "GET a", "INCR b", "DEL a none", "MSET a 1 c 2", "FENCE", "FENCE EXPORT"} {
+	for i, command := range []string{
+		"SET a 1", "GET a", "INCR b", "DEL a none", "MSET a 1 c 2", "FENCE", "FENCE EXPORT",
+	} {
 		var past register.Past
 		var keys []string
 		for j := range 4 { // of several shards
@@ -156,7 +161,8 @@ func (u *user) step(others []*user, unique int) {
 			u.command("FENCE", "IMPORT", l.token)
 			u.expect("+OK\r\n")
 		}
-		u.letters = append(u.letters, history.Message{From: l.from, Sent: l.sent, To: u.name, Received: u.recorder.Stamp()})
+		u.letters = append(u.letters,
+			history.Message{From: l.from, Sent: l.sent, To: u.name, Received: u.recorder.Stamp()})
 	default:
 	}
 	key, other := fmt.Sprint("k", u.draw.IntN(2)), others[u.draw.IntN(len(others))]
@@ -203,8 +209,10 @@ func TestConnectionsAreRegularSequential(t *testing.T) {
 		name := fmt.Sprint("user ", i+1)
 		store := &witnessing{name, replica, recorder, &depends, &carried}
 		_, address := regularly(t, Options{Options: operation.Options{Store: store}})
-		all = append(all, &user{speaker: dialWire(t, address), name: name, draw: rand.New(rand.NewPCG(uint64(i), 1)), recorder: recorder,
-			inbox: make(chan letter, 4)})
+		all = append(all,
+			&user{speaker: dialWire(t, address), name: name,
+				draw: rand.New(rand.NewPCG(uint64(i), 1)), recorder: recorder,
+				inbox: make(chan letter, 4)})
 	}
 	var users sync.WaitGroup
 	for _, u := range all {

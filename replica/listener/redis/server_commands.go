@@ -145,7 +145,8 @@ func wanted(args [][]byte, section string) bool {
 func runConfig(c *connection, k *call, args [][]byte) {
 	sub := strings.ToUpper(string(args[1]))
 	if sub != "GET" {
-		k.fail("ERR CONFIG " + sub + " is not supported: the cluster is configured by its manifest; CONFIG GET is served")
+		k.fail("ERR CONFIG " + sub +
+			" is not supported: the cluster is configured by its manifest; CONFIG GET is served")
 		return
 	}
 	if len(args) < 3 {

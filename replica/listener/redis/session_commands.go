@@ -25,7 +25,8 @@ func runFence(c *connection, k *call, args [][]byte) {
 	case sub == "export" || sub == "import":
 		k.wrongArity("fence|" + sub)
 	default:
-		k.fail(fmt.Sprintf("ERR unknown subcommand '%s'. Known are EXPORT and IMPORT; without one, FENCE waits.", args[1]))
+		k.fail(
+			fmt.Sprintf("ERR unknown subcommand '%s'. Known are EXPORT and IMPORT; without one, FENCE waits.", args[1]))
 	}
 }
 
@@ -61,7 +62,9 @@ func (c *connection) fenceUntil(k *call, render func([]byte, *call) []byte, enou
 // than a token can have, or an argument of a command, it fences a part.
 func (c *connection) export(k *call) {
 	token := new(register.Past).Encode()
-	c.fenceUntil(k, func(b []byte, _ *call) []byte { return resp.AppendBulk(b, token) }, func(past *register.Past) bool {
+	c.fenceUntil(k, func(b []byte, _ *call) []byte {
+		return resp.AppendBulk(b, token)
+	}, func(past *register.Past) bool {
 		if past.Full() {
 			return false
 		}
@@ -79,12 +82,15 @@ func (c *connection) importPast(k *call, token []byte) {
 	case err != nil:
 		k.fail("ERR " + err.Error() + "; give what FENCE EXPORT replied")
 	case past.Full():
-		k.fail(fmt.Sprintf("ERR the token has %d dependencies, and at most %d are allowed; give what FENCE EXPORT replied",
-			past.Len(), register.MaxDependencies))
+		k.fail(
+			fmt.Sprintf("ERR the token has %d dependencies, and at most %d are allowed; give what FENCE EXPORT replied",
+				past.Len(), register.MaxDependencies))
 	case past.Len() == 0:
 		k.ok()
 	case !options.Regular():
-		k.fail(fmt.Sprintf("ERR protocol %s is linearizable and takes no token; FENCE where the token is from", options.Identity.Protocol))
+		k.fail(
+			fmt.Sprintf("ERR protocol %s is linearizable and takes no token; FENCE where the token is from",
+				options.Identity.Protocol))
 	default:
 		if err := past.Check(options.Proofs.Check); err != nil {
 			k.fail("ERR " + err.Error() + "; give what FENCE EXPORT replied, at this cluster")

@@ -72,7 +72,9 @@ func (w *speaker) finish() (replies string) {
 
 // ask sends a command and answers its operations once all of them are under way. It returns them in that order, with
 // the replies.
-func (w *speaker) ask(store *listenertest.Held, operations int, command string) (ops []register.Operation, replies string) {
+func (w *speaker) ask(
+	store *listenertest.Held, operations int, command string,
+) (ops []register.Operation, replies string) {
 	w.t.Helper()
 	before := len(store.Inner.Submitted())
 	w.send(command + "\r\n")
@@ -158,7 +160,9 @@ func TestADependencyStaysUntilAnOperationThatCarriedItIsAnswered(t *testing.T) {
 	w := dialWire(t, address)
 	w.send("SET x 1\r\n")
 	w.finish()
-	for _, command := range []string{"GET x", "SET gone 1", "INCR gone", "GET gone", "INCRBYFLOAT x a", "SET y 1", "SET y 2"} {
+	for _, command := range []string{
+		"GET x", "SET gone 1", "INCR gone", "GET gone", "INCRBYFLOAT x a", "SET y 1", "SET y 2",
+	} {
 		w.send(command + "\r\n")
 		w.finish()
 	}
@@ -195,16 +199,17 @@ func TestAFullConnectionFencesFirst(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	metrics := operation.NewMetrics(registry)
 	refuse := make(chan register.Status, 1)
-	gate := &listenertest.Held{Inner: listenertest.Memory{Regular: true, Intercept: func(op register.Operation) (register.Result, bool, bool) {
-		if op.Kind == register.Fence {
-			select {
-			case status := <-refuse:
-				return register.Result{Status: status, Message: "as the test says"}, false, true
-			default:
+	gate := &listenertest.Held{Inner: listenertest.Memory{Regular: true,
+		Intercept: func(op register.Operation) (register.Result, bool, bool) {
+			if op.Kind == register.Fence {
+				select {
+				case status := <-refuse:
+					return register.Result{Status: status, Message: "as the test says"}, false, true
+				default:
+				}
 			}
-		}
-		return register.Result{}, false, false
-	}}}
+			return register.Result{}, false, false
+		}}}
 	store := &gate.Inner
 	_, address := regularly(t, Options{Options: operation.Options{Store: gate, Metrics: metrics}})
 	w := dialWire(t, address)
@@ -216,7 +221,8 @@ func TestAFullConnectionFencesFirst(t *testing.T) {
 		w.send("SET a 1\r\n")
 		w.expect("-TRYAGAIN no quorum answered in time, the command has no effect: " +
 			"what the connection read before could not be fenced: as the test says\r\n")
-		if ops := store.Submitted()[before:]; len(ops) != 1 || ops[0].Kind != register.Fence || len(ops[0].After) != register.MaxDependencies {
+		if ops := store.Submitted()[before:]; len(ops) != 1 || ops[0].Kind != register.Fence ||
+			len(ops[0].After) != register.MaxDependencies {
 			t.Fatalf("before a command that fails the store was asked for %q", told(ops))
 		}
 	}
@@ -237,7 +243,8 @@ func TestAFullConnectionFencesFirst(t *testing.T) {
 	if got := listenertest.Metric(t, registry, "georegister_server_session_fences_total", nil); got != 4 {
 		t.Errorf("%v fences are counted, want 4", got)
 	}
-	if got, least := listenertest.Metric(t, registry, "georegister_server_dependencies_total", map[string]string{"listener": "redis"}), 4.*register.MaxDependencies+3; got < least || got > least+6 {
+	if got, least := listenertest.Metric(t, registry, "georegister_server_dependencies_total",
+		map[string]string{"listener": "redis"}), 4.*register.MaxDependencies+3; got < least || got > least+6 {
 		t.Errorf("%v dependencies are counted, want at least %v", got, least)
 	}
 }
@@ -246,10 +253,11 @@ func TestAFullConnectionFencesFirst(t *testing.T) {
 func TestFence(t *testing.T) {
 	const keys = 2*register.MaxDependencies + 3
 	var fences, failing atomic.Int64
-	gate := &listenertest.Held{Inner: listenertest.Memory{Regular: true, Intercept: func(op register.Operation) (register.Result, bool, bool) {
-		fails := op.Kind == register.Fence && fences.Add(1) == failing.Load()
-		return register.Result{Status: register.Unavailable, Message: "1 of 3 answered"}, false, fails
-	}}}
+	gate := &listenertest.Held{Inner: listenertest.Memory{Regular: true,
+		Intercept: func(op register.Operation) (register.Result, bool, bool) {
+			fails := op.Kind == register.Fence && fences.Add(1) == failing.Load()
+			return register.Result{Status: register.Unavailable, Message: "1 of 3 answered"}, false, fails
+		}}}
 	store := &gate.Inner
 	_, address := regularly(t, Options{Options: operation.Options{Store: gate}})
 	w := dialWire(t, address)
@@ -336,25 +344,30 @@ func TestTokens(t *testing.T) {
 	if p, err := register.DecodePast([]byte(token), register.DefaultLimits()); err != nil || p.Len() != 1 {
 		t.Errorf("the token has %d dependencies, %v", p.Len(), err)
 	}
-	if got, want := told(store.Submitted()[before:]), "fence  <"+strings.Join(all[:register.MaxDependencies], " <"); got != want {
+	if got, want := told(store.Submitted()[before:]), "fence  <"+
+		strings.Join(all[:register.MaxDependencies], " <"); got != want {
 		t.Errorf("for a token the store was asked for %q, want %q", got, want)
 	}
 
 	var large register.Past
 	for _, key := range all {
 		read := register.Operation{Kind: register.Read, Key: key}
-		large.Learn(&read, register.Result{Status: register.OK, Carstamp: register.Carstamp{Timestamp: 1}, Depends: true})
+		large.Learn(&read,
+			register.Result{Status: register.OK, Carstamp: register.Carstamp{Timestamp: 1}, Depends: true})
 	}
 	other.command("FENCE", "IMPORT", signed(&large))
 	other.expect("-ERR the token has 17 dependencies, and at most 16 are allowed; give what FENCE EXPORT replied\r\n")
 	other.command("FENCE", "IMPORT", token[:len(token)-1])
 	other.expect("-ERR not the past of a session: it is cut off; give what FENCE EXPORT replied\r\n")
 	third := dialWire(t, elsewhere)
-	for i, want := range []string{"+OK\r\n", "+OK\r\n", "-ERR the connection depends on too much already; FENCE first\r\n"} {
+	for i, want := range []string{
+		"+OK\r\n", "+OK\r\n", "-ERR the connection depends on too much already; FENCE first\r\n",
+	} {
 		var p register.Past
 		for j := range register.MaxDependencies {
 			read := register.Operation{Kind: register.Read, Key: fmt.Sprint(i, "-", j)}
-			p.Learn(&read, register.Result{Status: register.OK, Carstamp: register.Carstamp{Timestamp: 1}, Depends: true})
+			p.Learn(&read,
+				register.Result{Status: register.OK, Carstamp: register.Carstamp{Timestamp: 1}, Depends: true})
 		}
 		third.command("FENCE", "IMPORT", signed(&p))
 		third.expect(want)

@@ -39,7 +39,8 @@ func TestWireReplies(t *testing.T) {
 
 // TestHalfClose shuts down one direction, as a shell pipe does: what was sent is still answered.
 func TestHalfClose(t *testing.T) {
-	_, address := serveRedis(t, Options{Options: operation.Options{Store: &listenertest.Memory{Delay: 5 * time.Millisecond}}})
+	_, address := serveRedis(t,
+		Options{Options: operation.Options{Store: &listenertest.Memory{Delay: 5 * time.Millisecond}}})
 	w := dialWire(t, address)
 	w.send("SET k v\r\nGET k\r\n")
 	if err := w.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
@@ -95,20 +96,28 @@ func TestOutcomes(t *testing.T) {
 		w.send(step[0] + "\r\n")
 		w.expect(step[1])
 	}
-	for labels, want := range map[[2]string]float64{{"get", "ok"}: 1, {"get", "unavailable"}: 1, {"mset", "unknown"}: 2, {"mset", "unavailable"}: 1} {
+	for labels, want := range map[[2]string]float64{
+		{"get", "ok"}: 1, {"get", "unavailable"}: 1, {"mset", "unknown"}: 2, {"mset", "unavailable"}: 1,
+	} {
 		if got := listenertest.Metric(t, registry, "georegister_server_commands_total",
 			map[string]string{"listener": "redis", "command": labels[0], "outcome": labels[1]}); got != want {
 			t.Errorf("counted %v %v, want %v", got, labels, want)
 		}
 	}
-	if got := listenertest.Metric(t, registry, "georegister_server_connections", map[string]string{"listener": "redis"}); got != 1 {
+	if got := listenertest.Metric(t, registry, "georegister_server_connections",
+		map[string]string{"listener": "redis"}); got != 1 {
 		t.Errorf("%v connections are open", got)
 	}
 }
 
 // TestWithoutRMW is the listener of a cluster whose protocol has no rmws.
 func TestWithoutRMW(t *testing.T) {
-	_, address := serveRedis(t, Options{Options: operation.Options{Store: &listenertest.Memory{NoRMW: true}, Identity: operation.Identity{Protocol: "ABD"}}})
+	_, address := serveRedis(t,
+		Options{
+			Options: operation.Options{
+				Store: &listenertest.Memory{NoRMW: true}, Identity: operation.Identity{Protocol: "ABD"},
+			},
+		})
 	w := dialWire(t, address)
 	for _, step := range [][2]string{
 		{"MSET a 1 b 2", "+OK\r\n"}, {"DEL a x b a", ":2\r\n"}, {"EXISTS a b", ":0\r\n"},
@@ -145,7 +154,8 @@ func TestOverlap(t *testing.T) {
 			// When the PING is in line, all before it has been dispatched; with a bound it does not get there.
 			listenertest.WaitUntil(t, "the operations are submitted", func() bool {
 				calls, steps := r.inLine()
-				return calls == commands+1 || options.MaxInFlight > 0 && steps == options.MaxInFlight && store.Count() == steps
+				return calls == commands+1 ||
+					options.MaxInFlight > 0 && steps == options.MaxInFlight && store.Count() == steps
 			})
 			if got := store.Count(); got != test.want {
 				t.Errorf("%d operations are under way, want %d", got, test.want)
@@ -210,7 +220,8 @@ func (r *Server) unsent() (bytes int) {
 // when the client reads, without losing any.
 func TestSlowReader(t *testing.T) {
 	memory := &listenertest.Memory{}
-	r, address := serveRedis(t, Options{MaxOutputBytes: 1 << 20, Options: operation.Options{Store: memory, MaxInFlight: 4}})
+	r, address := serveRedis(t,
+		Options{MaxOutputBytes: 1 << 20, Options: operation.Options{Store: memory, MaxInFlight: 4}})
 	w := dialWire(t, address)
 	value := strings.Repeat("v", 256<<10)
 	w.send(fmt.Sprintf("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%s\r\n", len(value), value))

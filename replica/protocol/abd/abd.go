@@ -40,7 +40,7 @@ func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.In
 	return newProtocol(config, journal, known, Mistakes{})
 }
 
-// FactoryWith is Factory with mistakes put back, for tests.
+// FactoryWith is Factory with mistakes seeded, for tests.
 func FactoryWith(m Mistakes) member.Factory {
 	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
 		return newProtocol(config, journal, known, m)

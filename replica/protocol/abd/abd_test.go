@@ -162,8 +162,14 @@ func FuzzReceive(f *testing.F) {
 	}
 	first := uint64(1)<<56 | 1<<40
 	for kind := range peerv1.Kind_name { // the order of seeds does not matter
-		seed(2, &peerv1.Message{Kind: peerv1.Kind(kind), Op: first + 1, Key: []byte("k"), Timestamp: 5, Writer: 3, Same: true})
-		seed(9, &peerv1.Message{Kind: peerv1.Kind(kind), Op: first + 2, Key: []byte("k"), Present: true, Value: []byte("v")})
+		seed(2,
+			&peerv1.Message{
+				Kind: peerv1.Kind(kind), Op: first + 1, Key: []byte("k"), Timestamp: 5, Writer: 3, Same: true,
+			})
+		seed(9,
+			&peerv1.Message{
+				Kind: peerv1.Kind(kind), Op: first + 2, Key: []byte("k"), Present: true, Value: []byte("v"),
+			})
 	}
 	f.Fuzz(func(t *testing.T, sender uint8, encoded []byte) {
 		from := view.MemberID(2 + sender%4) // member.Member hears no others

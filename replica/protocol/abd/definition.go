@@ -11,11 +11,18 @@ import (
 var Definition = definition.Protocol{
 	Row: capability.Protocol{
 		Name: "ABD", Consistency: capability.Linearizable, Members: capability.Sizes(),
-		Note: "1 is for a read that finds the last write with all of the majority that is nearest to it; it takes 2 where some of them missed that, " +
+		Note: "1 is for a read that finds the last write with all of the majority that is nearest to it; it takes 2 " +
+			"where some of them missed that, " +
 			"also long after the write, and then they have it",
 		Operations: []capability.Operation{
-			{Kind: register.Read, Best: capability.Trips(1, capability.Majority), Worst: capability.Trips(2, capability.Majority)},
-			{Kind: register.Write, Best: capability.Trips(2, capability.Majority), Worst: capability.Trips(2, capability.Majority)},
+			{
+				Kind: register.Read, Best: capability.Trips(1, capability.Majority),
+				Worst: capability.Trips(2, capability.Majority),
+			},
+			{
+				Kind: register.Write, Best: capability.Trips(2, capability.Majority),
+				Worst: capability.Trips(2, capability.Majority),
+			},
 			{Kind: register.RMW, Refusal: "protocol ABD has no read-modify-write operations: it stores plain " +
 				"registers, which can't agree on one; use protocol Gryff"},
 		},

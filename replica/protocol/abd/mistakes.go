@@ -12,7 +12,8 @@ type Mistakes struct {
 	RereadValue           bool // what is sent or returned is the register's present value, under the chosen tag
 	CountTwice            bool // a repeated answer counts again
 	CountDeadDisks        bool // answers of a disk that was lost since still count
-	RetryWithNewTag       bool // a write's second phase is retried under a new tag; the old one's acknowledgements count
-	AdoptBlindly          bool // a record of another member replaces what is newer here
-	ResumeWithNewTag      bool // a write that goes on in another view gets a new tag there
+	// a write's second phase is retried under a new tag; the old one's acknowledgements count
+	RetryWithNewTag  bool
+	AdoptBlindly     bool // a record of another member replaces what is newer here
+	ResumeWithNewTag bool // a write that goes on in another view gets a new tag there
 }

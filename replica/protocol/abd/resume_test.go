@@ -35,7 +35,8 @@ func TestUnfinishedListsEverythingOnce(t *testing.T) {
 	if again := p.Unfinished(); again != nil || p.Pending() != 0 {
 		t.Errorf("listed again: %v, %d pending", again, p.Pending())
 	}
-	if e := p.Ready(); len(e.Complete) != 0 || len(e.CompleteAfterPersist) != 1 || e.CompleteAfterPersist[0].Handle != 4 {
+	if e := p.Ready(); len(e.Complete) != 0 || len(e.CompleteAfterPersist) != 1 ||
+		e.CompleteAfterPersist[0].Handle != 4 {
 		t.Errorf("told %+v, %+v, want the write that ended", e.Complete, e.CompleteAfterPersist)
 	}
 	p.Tick(protocol.Instant(time.Hour))
@@ -49,7 +50,9 @@ func TestAResumedWriteKeepsItsTag(t *testing.T) {
 	took := map[string]int{}
 	p, _ := lone(3, took)
 	tag := register.Carstamp{Timestamp: 7, Writer: register.NewWriter(1, 1, 1)}
-	newer := peerv1.RegisterRecord{Timestamp: 9, Writer: uint64(register.NewWriter(2, 1, 1)), Present: true, Value: []byte("newer")}
+	newer := peerv1.RegisterRecord{
+		Timestamp: 9, Writer: uint64(register.NewWriter(2, 1, 1)), Present: true, Value: []byte("newer"),
+	}
 	record, err := newer.MarshalVT()
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +63,8 @@ func TestAResumedWriteKeepsItsTag(t *testing.T) {
 		Operation: register.Operation{Kind: register.Write, Key: "k", Value: register.Value("v")},
 	})
 	e := p.Ready()
-	if len(e.Send) != 1 || e.Send[0].Message.Kind != peerv1.Kind_WRITE2 || e.Send[0].Message.Timestamp != 7 || string(e.Send[0].Message.Value) != "v" {
+	if len(e.Send) != 1 || e.Send[0].Message.Kind != peerv1.Kind_WRITE2 || e.Send[0].Message.Timestamp != 7 ||
+		string(e.Send[0].Message.Value) != "v" {
 		t.Errorf("sends %+v, want the value under its tag", e.Send)
 	}
 	if left := slices.Clone(p.Unfinished()); len(left) != 1 || left[0].Resume != tag {

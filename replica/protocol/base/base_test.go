@@ -15,7 +15,9 @@ func TestOperationNumbersOfProcessesDiffer(t *testing.T) {
 	seen := map[uint64]bool{}
 	for incarnation := range view.Incarnation(3) {
 		for boot := range uint32(3) {
-			c := protocol.Config{Self: 1, Boot: boot, View: view.View{Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}}
+			c := protocol.Config{
+				Self: 1, Boot: boot, View: view.View{Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}},
+			}
 			r := quorum.FirstDisks(c.View)
 			r.Learn(1, incarnation+1)
 			first := base.New("test", c, protocol.NewJournal(protocoltest.Disk{}), r).LastOp()

@@ -43,8 +43,8 @@ func newcomer(t testing.TB, name string) member.Inner {
 	}
 	v := view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}
 	inner := entry.Factory(protocol.Config{
-		Self: 1, View: v, Boot: 1, Functions: register.NewRegistry(), Limits: register.DefaultLimits(), Retry: 1, Suspect: 4,
-		Nearest: []view.MemberID{2, 3},
+		Self: 1, View: v, Boot: 1, Functions: register.NewRegistry(), Limits: register.DefaultLimits(),
+		Retry: 1, Suspect: 4, Nearest: []view.MemberID{2, 3},
 	}, protocol.NewJournal(protocoltest.Disk{}), quorum.FirstDisks(v))
 	inner.Ready()
 	return inner
@@ -58,7 +58,9 @@ func TestWhatIsNoRecordIsRefused(t *testing.T) {
 		w.use(0, 1, 2)
 		foreign := [][]byte{nil, []byte("!"), []byte("!k"), {0}, {0xff, 0xff}, []byte("zk")}
 		for prefix := range recordsOf(name) {
-			for _, garbage := range [][]byte{{0xff}, {0x0a}, {0x08}, {0x0f}, bytes.Repeat([]byte{0xff}, 64), []byte("POST / HTTP/1.1\r\n")} {
+			for _, garbage := range [][]byte{
+				{0xff}, {0x0a}, {0x08}, {0x0f}, bytes.Repeat([]byte{0xff}, 64), []byte("POST / HTTP/1.1\r\n"),
+			} {
 				check(t, name, []byte(prefix+"k"), garbage, prefix != "t") // where an own log begins is nobody else's
 			}
 		}
@@ -95,7 +97,8 @@ func check(t *testing.T, name string, key, value []byte, refused bool) {
 		t.Errorf("%s: %q is taken for the record %q", name, value, key)
 	}
 	if e := inner.Ready(); e.Fault != nil || refused && e.Persist.Sequence != 0 {
-		t.Errorf("%s: %q, given for the record %q, has left %v and stops who fetches: %v", name, value, key, e.Persist, e.Fault)
+		t.Errorf("%s: %q, given for the record %q, has left %v and stops who fetches: %v", name, value,
+			key, e.Persist, e.Fault)
 	}
 }
 
@@ -110,12 +113,16 @@ func TestCURPTakesNoForeignRecords(t *testing.T) {
 	}
 	good := &peerv1.Record{Key: []byte("rk"), Value: register(1)}
 	for _, bad := range []*peerv1.Record{
-		{}, {Key: []byte("P")}, {Key: []byte("C"), Value: []byte{1}}, {Key: []byte("K")}, {Key: []byte("L\x00\x00\x00\x00\x00\x00\x00\x01")}, {Key: []byte("zk")},
-		{Key: []byte("rk"), Value: []byte{0xff}}, {Key: []byte("rk"), Value: register(far)}, {Key: []byte("s")}, {Key: []byte("d\x00\x00\x00\x00\x00\x00\x00\x01")},
+		{}, {Key: []byte("P")}, {Key: []byte("C"), Value: []byte{1}}, {Key: []byte("K")},
+		{Key: []byte("L\x00\x00\x00\x00\x00\x00\x00\x01")}, {Key: []byte("zk")},
+		{Key: []byte("rk"), Value: []byte{0xff}}, {Key: []byte("rk"), Value: register(far)}, {Key: []byte("s")},
+		{Key: []byte("d\x00\x00\x00\x00\x00\x00\x00\x01")},
 		{Key: []byte("h"), Value: []byte{0xff}}, {Key: []byte("h1")},
 	} {
 		for name, curp := range map[string]*peerv1.Curp{
-			"an entry":   {Last: 9, Entries: []*peerv1.LogEntry{{Term: 1, Index: 3, Records: []*peerv1.Record{good, bad}}}},
+			"an entry": {
+				Last: 9, Entries: []*peerv1.LogEntry{{Term: 1, Index: 3, Records: []*peerv1.Record{good, bad}}},
+			},
 			"a deletion": {Last: 9, Entries: []*peerv1.LogEntry{{Term: 1, Index: 3, Deleted: [][]byte{bad.Key}}}},
 			"a page":     {Records: []*peerv1.Record{good, bad}, Done: true},
 		} {
@@ -199,7 +206,8 @@ func TestNoLeaseBeginsInTheFuture(t *testing.T) {
 			w.pass(4)
 			w.heard = func(sent) *peerv1.Message { return nil } // all others may go on without it
 			w.pass(40)
-			if r := w.do(test.holder, register.Operation{Kind: register.Read, Key: "k", Stale: true}); r.Status == register.OK {
+			r := w.do(test.holder, register.Operation{Kind: register.Read, Key: "k", Stale: true})
+			if r.Status == register.OK {
 				t.Errorf("ten seconds after it has heard anything, it answers %v", r)
 			}
 			if w.faults[test.holder] != nil {

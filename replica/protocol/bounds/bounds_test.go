@@ -16,30 +16,44 @@ import (
 // unbounded are the numbers that need no bound, and why.
 var unbounded = map[string]string{
 	"Message.epoch": "has to be the receiver's own", "Message.op": "is drawn, or echoes what was asked",
-	"Message.writer": "is a writer", "Dependency.writer": "is a writer", "Answer.writer": "is a writer", "InstanceID.writer": "is a writer",
-	"RegisterRecord.writer": "is a writer", "Gus.proposer": "is a writer", "Gus.voted_proposer": "is a writer", "Gus.newest_writer": "is a writer",
-	"RMWPaxosRound.proposer": "is a writer", "RMWPaxosRound.attempt": "is told apart, and never counted on from", "Fragment.writer": "is a writer", "Fragment.number": "is a name",
+	"Message.writer": "is a writer", "Dependency.writer": "is a writer", "Answer.writer": "is a writer",
+	"InstanceID.writer":     "is a writer",
+	"RegisterRecord.writer": "is a writer", "Gus.proposer": "is a writer", "Gus.voted_proposer": "is a writer",
+	"Gus.newest_writer":      "is a writer",
+	"RMWPaxosRound.proposer": "is a writer", "RMWPaxosRound.attempt": "is told apart, and never counted on from",
+	"Fragment.writer": "is a writer", "Fragment.number": "is a name",
 	"Command.session": "is a client's", "Command.number": "is a client's", "Command.first_incomplete": "is a client's",
-	"Command.max_value_bytes": "limits what one call produces", "Session.session": "is a client's", "Session.first_incomplete": "is a client's",
-	"Done.number": "is a client's", "KeyState.horizon_session": "is a client's", "LogEntry.session": "is a client's", "LogEntry.number": "is a client's",
-	"Curp.nonce": "is drawn", "Curp.view": "is a digest", "ID.session": "is a client's", "ID.number": "is a client's", "Drop.hash": "is a digest",
+	"Command.max_value_bytes": "limits what one call produces", "Session.session": "is a client's",
+	"Session.first_incomplete": "is a client's",
+	"Done.number":              "is a client's", "KeyState.horizon_session": "is a client's",
+	"LogEntry.session": "is a client's", "LogEntry.number": "is a client's",
+	"Curp.nonce": "is drawn", "Curp.view": "is a digest", "ID.session": "is a client's", "ID.number": "is a client's",
+	"Drop.hash":      "is a digest",
 	"Message.hashes": "are digests", "Request.hashes": "are digests", "Message.offset": "counts what was received",
-	"Transfer.compared": "is a measure", "Transfer.remaining": "is a measure", "Session.done": "tells of the past", "Life.term": "is the witness's own",
+	"Transfer.compared": "is a measure", "Transfer.remaining": "is a measure", "Session.done": "tells of the past",
+	"Life.term":     "is the witness's own",
 	"Message.start": "is the number of a process, at random, or bounded with batches", "Message.view": "is a digest",
-	"RaftHard.vote": "is a member", "RaftAuthor.author": "is a writer", "RaftAuthor.first_incomplete": "is counted from a number that is drawn",
-	"RaftAuthor.done": "is counted from a number that is drawn", "RaftCommand.author": "is a writer", "RaftCommand.number": "is counted from a number that is drawn",
-	"RaftCommand.first_incomplete": "is counted from a number that is drawn", "PartitionSession.first_incomplete": "is a client's",
-	"TransferRecord.records": "is a measure", "TransferRecord.bytes": "is a measure", "TransferRecord.same_bytes": "is a measure",
-	"GusWrite.writer": "is a writer", "GusWrite.promised_proposer": "is a writer", "GusWrite.voted_proposer": "is a writer",
-	"GusRecord.writer": "is a writer", "GusRecord.forgotten_writer": "is a writer", "RMWPaxosRecord.writer": "is a writer",
+	"RaftHard.vote": "is a member", "RaftAuthor.author": "is a writer",
+	"RaftAuthor.first_incomplete": "is counted from a number that is drawn",
+	"RaftAuthor.done":             "is counted from a number that is drawn", "RaftCommand.author": "is a writer",
+	"RaftCommand.number":                "is counted from a number that is drawn",
+	"RaftCommand.first_incomplete":      "is counted from a number that is drawn",
+	"PartitionSession.first_incomplete": "is a client's",
+	"TransferRecord.records":            "is a measure", "TransferRecord.bytes": "is a measure",
+	"TransferRecord.same_bytes": "is a measure",
+	"GusWrite.writer":           "is a writer", "GusWrite.promised_proposer": "is a writer",
+	"GusWrite.voted_proposer": "is a writer",
+	"GusRecord.writer":        "is a writer", "GusRecord.forgotten_writer": "is a writer",
+	"RMWPaxosRecord.writer":  "is a writer",
 	"SessionHorizon.session": "is a client's",
 }
 
 // records are those that members keep on their disks, and what is in them that is read by itself.
 var records = []protoreflect.ProtoMessage{
-	&peerv1.RegisterRecord{}, &peerv1.KeyState{}, &peerv1.Message{}, &peerv1.GusRecord{}, &peerv1.RMWPaxosRecord{}, &peerv1.RaftHard{}, &peerv1.RaftStart{},
-	&peerv1.RaftApplied{}, &peerv1.RaftEntry{}, &peerv1.Answer{}, &peerv1.LogEntry{}, &peerv1.PartitionRecord{}, &peerv1.PartitionSession{},
-	&peerv1.PositionRecord{}, &peerv1.MemberRecord{}, &peerv1.TransferRecord{},
+	&peerv1.RegisterRecord{}, &peerv1.KeyState{}, &peerv1.Message{}, &peerv1.GusRecord{}, &peerv1.RMWPaxosRecord{},
+	&peerv1.RaftHard{}, &peerv1.RaftStart{},
+	&peerv1.RaftApplied{}, &peerv1.RaftEntry{}, &peerv1.Answer{}, &peerv1.LogEntry{}, &peerv1.PartitionRecord{},
+	&peerv1.PartitionSession{}, &peerv1.PositionRecord{}, &peerv1.MemberRecord{}, &peerv1.TransferRecord{},
 }
 
 // Variant is a message with one number set, and which.
@@ -102,13 +116,16 @@ func TestEveryNumberIsBounded(t *testing.T) {
 
 func TestIncarnationsAreBounded(t *testing.T) {
 	const most = 1<<16 - 1
-	for _, m := range []*peerv1.Message{{Incarnation: most}, {Known: []uint32{1, most}}, {Transfer: &peerv1.Transfer{Incarnation: most}},
+	for _, m := range []*peerv1.Message{{Incarnation: most}, {Known: []uint32{1, most}},
+		{Transfer: &peerv1.Transfer{Incarnation: most}},
 		{Timestamp: register.MaxNumber}} {
 		if err := Message(m); err != nil {
 			t.Errorf("%v: %v", m, err)
 		}
 	}
-	for _, m := range []*peerv1.Message{{Incarnation: most + 1}, {Known: []uint32{1, most + 1}}, {Transfer: &peerv1.Transfer{Incarnation: most + 1}}} {
+	for _, m := range []*peerv1.Message{
+		{Incarnation: most + 1}, {Known: []uint32{1, most + 1}}, {Transfer: &peerv1.Transfer{Incarnation: most + 1}},
+	} {
 		if err := Message(m); !errors.Is(err, register.ErrNumber) {
 			t.Errorf("%v: %v", m, err)
 		}
@@ -143,15 +160,18 @@ func TestEveryNumberOfARecordIsBounded(t *testing.T) {
 // A kind of record that is new is found here.
 func TestEveryRecordIsKnown(t *testing.T) {
 	for _, file := range []protoreflect.FileDescriptor{
-		peerv1.File_api_peer_v1_peer_proto, peerv1.File_api_peer_v1_raft_proto, peerv1.File_api_peer_v1_gus_proto, peerv1.File_api_peer_v1_rmwpaxos_proto,
-		peerv1.File_api_peer_v1_fragment_proto,
+		peerv1.File_api_peer_v1_peer_proto, peerv1.File_api_peer_v1_raft_proto, peerv1.File_api_peer_v1_gus_proto,
+		peerv1.File_api_peer_v1_rmwpaxos_proto, peerv1.File_api_peer_v1_fragment_proto,
 	} {
 		for i := range file.Messages().Len() {
 			d := file.Messages().Get(i)
 			name := string(d.Name())
-			known := slices.ContainsFunc(records, func(r protoreflect.ProtoMessage) bool { return r.ProtoReflect().Descriptor() == d })
+			known := slices.ContainsFunc(records, func(r protoreflect.ProtoMessage) bool {
+				return r.ProtoReflect().Descriptor() == d
+			})
 			// They have no counts.
-			if strings.HasSuffix(name, "Record") && !known && !slices.Contains([]string{"Record", "KeyRecord", "FragmentRecord"}, name) {
+			if strings.HasSuffix(name, "Record") && !known &&
+				!slices.Contains([]string{"Record", "KeyRecord", "FragmentRecord"}, name) {
 				t.Errorf("the bounds of a %s are not known", name)
 			}
 		}
@@ -173,7 +193,8 @@ func Raised(m protoreflect.Message, n uint64) (all []Variant) {
 		switch {
 		case free || f.IsMap():
 		case f.Kind() == protoreflect.Uint64Kind && !f.IsList():
-			all = append(all, Variant{name, with(func(c protoreflect.Message) { c.Set(f, protoreflect.ValueOfUint64(n)) })})
+			all = append(all,
+				Variant{name, with(func(c protoreflect.Message) { c.Set(f, protoreflect.ValueOfUint64(n)) })})
 		case f.Kind() == protoreflect.MessageKind && f.IsList():
 			for at := range min(1, m.Get(f).List().Len()) {
 				for _, v := range Raised(m.Get(f).List().Get(at).Message(), n) {
@@ -184,7 +205,11 @@ func Raised(m protoreflect.Message, n uint64) (all []Variant) {
 			}
 		case f.Kind() == protoreflect.MessageKind && m.Has(f):
 			for _, v := range Raised(m.Get(f).Message(), n) {
-				all = append(all, Variant{name + " " + v.Name, with(func(c protoreflect.Message) { c.Set(f, protoreflect.ValueOfMessage(v.Message)) })})
+				all = append(all,
+					Variant{
+						name + " " + v.Name,
+						with(func(c protoreflect.Message) { c.Set(f, protoreflect.ValueOfMessage(v.Message)) }),
+					})
 			}
 		}
 	}

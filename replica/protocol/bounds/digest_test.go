@@ -28,7 +28,10 @@ func digests(t *testing.T, name string, begin time.Duration) (all []digest.State
 	for i := range 3 {
 		for _, op := range []register.Operation{
 			{Kind: register.Write, Key: "k", Value: register.Value{byte(i)}},
-			{Kind: register.RMW, Key: "n", Call: register.Call{Function: register.Add, Args: [][]byte{[]byte("1")}, MaxValueBytes: 100}},
+			{
+				Kind: register.RMW, Key: "n",
+				Call: register.Call{Function: register.Add, Args: [][]byte{[]byte("1")}, MaxValueBytes: 100},
+			},
 			{Kind: register.Read, Key: "k"},
 		} {
 			if row.Operation(op.Kind).Refusal == "" {

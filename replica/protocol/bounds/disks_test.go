@@ -21,7 +21,9 @@ import (
 const far = 2*register.MaxNumber + 1
 
 // ofMembers are the records of the member itself, which are beside those of every protocol but CURP.
-var ofMembers = map[string]proto.Message{"m": &peerv1.MemberRecord{}, "mk": &peerv1.PositionRecord{}, "mt": &peerv1.TransferRecord{}}
+var ofMembers = map[string]proto.Message{
+	"m": &peerv1.MemberRecord{}, "mk": &peerv1.PositionRecord{}, "mt": &peerv1.TransferRecord{},
+}
 
 // recordsOf are the records of a protocol, by how their keys begin. Answers of CURP have the number of a session in
 // their keys.

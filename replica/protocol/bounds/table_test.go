@@ -34,7 +34,8 @@ func TestEveryNumberOfATableIsBounded(t *testing.T) {
 		if err := Table(raw); !errors.Is(err, register.ErrNumber) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := Message(&peerv1.Message{RmwPaxos: &peerv1.RMWPaxos{Table: raw}}); !errors.Is(err, register.ErrNumber) {
+		if err := Message(&peerv1.Message{RmwPaxos: &peerv1.RMWPaxos{Table: raw}}); !errors.Is(err,
+			register.ErrNumber) {
 			t.Errorf("%s, in a message: %v", name, err)
 		}
 	}

@@ -64,9 +64,11 @@ func (w *world) start(i int, bootstrap bool) {
 	w.boots[i]++
 	w.logs[i] = protocol.NewJournal(w.disks[i])
 	p, err := w.entry.Start(protocol.Config{
-		Self: view.MemberID(i + 1), View: w.view, Boot: w.boots[i], Functions: register.NewRegistry(), Limits: register.DefaultLimits(),
-		Retry: time.Second, Suspect: 4 * time.Second, Bootstrap: bootstrap, Continued: !bootstrap, Nonce: uint64(w.boots[i])*10 + uint64(i) + 1,
-		Seed: uint64(i + 1), Nearest: []view.MemberID{view.MemberID((i+1)%3 + 1), view.MemberID((i+2)%3 + 1)},
+		Self: view.MemberID(i + 1), View: w.view, Boot: w.boots[i], Functions: register.NewRegistry(),
+		Limits: register.DefaultLimits(),
+		Retry:  time.Second, Suspect: 4 * time.Second, Bootstrap: bootstrap, Continued: !bootstrap,
+		Nonce: uint64(w.boots[i])*10 + uint64(i) + 1,
+		Seed:  uint64(i + 1), Nearest: []view.MemberID{view.MemberID((i+1)%3 + 1), view.MemberID((i+2)%3 + 1)},
 	}, w.logs[i])
 	w.members[i], w.faults[i] = p, err
 	if err == nil {
@@ -178,7 +180,8 @@ func (w *world) use(members ...int) {
 func (w *world) increment(i int, number uint64) {
 	w.number = number
 	w.do(i, register.Operation{
-		Kind: register.RMW, Key: "k", ID: register.ID{Session: 7, Number: number, FirstIncomplete: max(number, 1) - 1, IssuedAt: 1},
+		Kind: register.RMW, Key: "k",
+		ID:   register.ID{Session: 7, Number: number, FirstIncomplete: max(number, 1) - 1, IssuedAt: 1},
 		Call: register.Call{Function: register.Add, Args: [][]byte{[]byte("1")}, MaxValueBytes: 100},
 	})
 }

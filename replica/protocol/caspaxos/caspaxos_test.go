@@ -29,7 +29,9 @@ func TestForgottenChange(t *testing.T) {
 // newer here stays.
 func TestAdopt(t *testing.T) {
 	round := func(n uint64) *peerv1.RMWPaxosRound { return &peerv1.RMWPaxosRound{N: n, Proposer: 1 << 48} }
-	c := protocol.Config{Self: 1, Boot: 1, View: view.View{Cluster: "test", Epoch: 4, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}}
+	c := protocol.Config{
+		Self: 1, Boot: 1, View: view.View{Cluster: "test", Epoch: 4, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}},
+	}
 	j := protocol.NewJournal(protocoltest.Disk{})
 	p := caspaxos.Factory(c, j, quorum.FirstDisks(c.View))
 	for i, step := range []struct{ theirs, want *peerv1.RMWPaxosRecord }{
@@ -77,14 +79,16 @@ func search(t *testing.T, paths []string, options ...schedule.Options) {
 	all := simulator.Report{Paths: map[string]uint64{}}
 	for _, o := range options {
 		o.RMWs = schedule.ManyRMWs
-		r := simulator.Search{Start: simulator.Member(caspaxos.Factory), Options: o, First: 1, Seeds: seeds(t)}.Run(t.Context())
+		r := simulator.Search{Start: simulator.Member(caspaxos.Factory), Options: o, First: 1,
+			Seeds: seeds(t)}.Run(t.Context())
 		for _, f := range r.Failures {
 			t.Errorf("%v\n%s", f, simulator.Explain(simulator.Shrink(t.Context(), f)))
 		}
 		for path, n := range r.Paths {
 			all.Paths[path] += n
 		}
-		t.Logf("members %v: %d schedules, %d operations, %d faults that hit work in flight", o.Members, r.Schedules, r.Operations, r.Hits)
+		t.Logf("members %v: %d schedules, %d operations, %d faults that hit work in flight", o.Members, r.Schedules,
+			r.Operations, r.Hits)
 	}
 	if missing := all.Missing(paths); missing != nil && !testing.Short() {
 		t.Errorf("paths never taken: %v", missing)
@@ -94,8 +98,8 @@ func search(t *testing.T, paths []string, options ...schedule.Options) {
 func TestSurvives(t *testing.T) {
 	t.Parallel()
 	same := without(faults.Change)
-	search(t, caspaxos.Paths(), schedule.Options{Faults: same, Members: []int{3}}, schedule.Options{Faults: same, Members: []int{5}},
-		schedule.Options{Faults: same, Members: []int{7}})
+	search(t, caspaxos.Paths(), schedule.Options{Faults: same, Members: []int{3}},
+		schedule.Options{Faults: same, Members: []int{5}}, schedule.Options{Faults: same, Members: []int{7}})
 }
 
 func TestSurvivesChanges(t *testing.T) {
@@ -106,9 +110,13 @@ func TestSurvivesChanges(t *testing.T) {
 func TestMistakesAreFound(t *testing.T) {
 	t.Parallel()
 	all := schedule.Options{Faults: without(faults.Change, faults.OldCopy, faults.Rot), Members: []int{3, 5}}
-	crashes := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Torn, faults.Partition, faults.Loss}, Members: []int{3}}
+	crashes := schedule.Options{
+		Faults: []faults.Kind{faults.Crash, faults.Torn, faults.Partition, faults.Loss}, Members: []int{3},
+	}
 	crash := schedule.Options{Faults: []faults.Kind{faults.Crash}, Members: []int{3}}
-	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Loss, faults.Crash}, Members: []int{3, 5}}
+	wipes := schedule.Options{
+		Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Loss, faults.Crash}, Members: []int{3, 5},
+	}
 	changes := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, Members: []int{3, 5}}
 	for _, c := range []struct {
 		name     string
@@ -130,7 +138,8 @@ func TestMistakesAreFound(t *testing.T) {
 			c.options.RMWs = schedule.ManyRMWs
 			start := simulator.MemberWith(caspaxos.FactoryWith(c.mistakes), c.member)
 			for seed := uint64(1); seed <= 2000; seed++ {
-				if f := simulator.Run(schedule.Draw(seed, c.options), start, nil).Failure; f != nil && f.Class == check.Violation {
+				f := simulator.Run(schedule.Draw(seed, c.options), start, nil).Failure
+				if f != nil && f.Class == check.Violation {
 					t.Logf("seed %d: %.200v", seed, f)
 					return
 				}

@@ -11,12 +11,22 @@ import (
 var Definition = definition.Protocol{
 	Row: capability.Protocol{
 		Name: "CASPaxos", Consistency: capability.Linearizable, Members: capability.Sizes(),
-		Note: "1 is for a read of a register at rest, and 2 is for a change that meets no other one of its key; the worst is a bound that " +
+		Note: "1 is for a read of a register at rest, and 2 is for a change that meets no other one of its key; the " +
+			"worst is a bound that " +
 			"20 clients keep to of which a quarter use one key, and more of them can make it more, without a bound",
 		Operations: []capability.Operation{
-			{Kind: register.Read, Best: capability.Trips(1, capability.Majority), Worst: capability.Trips(30, capability.Majority)},
-			{Kind: register.Write, Best: capability.Trips(2, capability.Majority), Worst: capability.Trips(30, capability.Majority)},
-			{Kind: register.RMW, Best: capability.Trips(2, capability.Majority), Worst: capability.Trips(30, capability.Majority)},
+			{
+				Kind: register.Read, Best: capability.Trips(1, capability.Majority),
+				Worst: capability.Trips(30, capability.Majority),
+			},
+			{
+				Kind: register.Write, Best: capability.Trips(2, capability.Majority),
+				Worst: capability.Trips(30, capability.Majority),
+			},
+			{
+				Kind: register.RMW, Best: capability.Trips(2, capability.Majority),
+				Worst: capability.Trips(30, capability.Majority),
+			},
 		},
 	},
 	Factory: Factory,

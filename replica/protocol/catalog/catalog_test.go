@@ -37,7 +37,8 @@ func TestTheTableIsGenerated(t *testing.T) {
 		}
 	}
 	if len(table) != len(catalog.All()) {
-		t.Errorf("replica/capability/table.go has %d rows for %d protocols: run make manifests", len(table), len(catalog.All()))
+		t.Errorf("replica/capability/table.go has %d rows for %d protocols: run make manifests",
+			len(table), len(catalog.All()))
 	}
 }
 
@@ -78,7 +79,8 @@ func TestVariantsAreFound(t *testing.T) {
 
 func TestFindNamesTheChoices(t *testing.T) {
 	_, err := catalog.Find("paxos")
-	if err == nil || !strings.Contains(err.Error(), `"paxos"`) || !strings.Contains(err.Error(), strings.Join(catalog.Names(), ", ")) {
+	if err == nil || !strings.Contains(err.Error(), `"paxos"`) ||
+		!strings.Contains(err.Error(), strings.Join(catalog.Names(), ", ")) {
 		t.Errorf("the error must name what was asked for and what there is: %v", err)
 	}
 }

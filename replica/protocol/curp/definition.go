@@ -13,12 +13,22 @@ var Definition = definition.Protocol{
 	Row: capability.Protocol{
 		// The worst has a witness that rejects, a request to sync and the sync.
 		Name: "CURP", Consistency: capability.Linearizable, Members: capability.Sizes(),
-		Note: "1 is for an update that commutes with what is not synced; 0 is for a read at the site of the master, or of a backup with a " +
+		Note: "1 is for an update that commutes with what is not synced; 0 is for a read at the site of the master, " +
+			"or of a backup with a " +
 			"witness of the partition, and elsewhere it is 1",
 		Operations: []capability.Operation{
-			{Kind: register.Read, Best: capability.Trips(0, capability.Nobody), Worst: capability.Trips(2, capability.Replicas)},
-			{Kind: register.Write, Best: capability.Trips(1, capability.Replicas), Worst: capability.Trips(3, capability.Replicas)},
-			{Kind: register.RMW, Best: capability.Trips(1, capability.Replicas), Worst: capability.Trips(3, capability.Replicas)},
+			{
+				Kind: register.Read, Best: capability.Trips(0, capability.Nobody),
+				Worst: capability.Trips(2, capability.Replicas),
+			},
+			{
+				Kind: register.Write, Best: capability.Trips(1, capability.Replicas),
+				Worst: capability.Trips(3, capability.Replicas),
+			},
+			{
+				Kind: register.RMW, Best: capability.Trips(1, capability.Replicas),
+				Worst: capability.Trips(3, capability.Replicas),
+			},
 		},
 	},
 	Partitioned: &definition.Partitioned{Start: Start, Divide: store.Divide},

@@ -33,7 +33,8 @@ func describe(m *peerv1.Message, session func(uint64) string) string {
 		for _, p := range m.Positions {
 			known = append(known, fmt.Sprintf("%s %d/%d", name(view.MemberID(p.Member)), p.Start>>32, p.Batches))
 		}
-		return strings.TrimSpace(fmt.Sprintf("%s at %d/%d %s", m.Kind, m.Start>>32, m.Batches, strings.Join(known, ", ")))
+		return strings.TrimSpace(
+			fmt.Sprintf("%s at %d/%d %s", m.Kind, m.Start>>32, m.Batches, strings.Join(known, ", ")))
 	}
 	if m.Witness != nil {
 		return describeWitness(m.Witness, session)

@@ -42,8 +42,8 @@ func Paths() []string {
 	return []string{
 		pathUpdateFast, pathUpdateSynced, pathUpdateRejected, pathUpdateLarge, pathUpdateRetry, pathUpdateDuplicate,
 		pathUpdateRefused, pathUpdateConflict, pathReadMaster, pathReadUnsynced, pathReadLease, pathReadLocal,
-		pathReadLocalRefused, pathReadStale, pathReadStaleLocal, pathReadStaleRefused, pathSync, pathSyncHot, pathSyncMany,
-		pathGarbage,
+		pathReadLocalRefused, pathReadStale, pathReadStaleLocal, pathReadStaleRefused, pathSync,
+		pathSyncHot, pathSyncMany, pathGarbage,
 	}
 }
 

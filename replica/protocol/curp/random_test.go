@@ -28,7 +28,9 @@ type schedule struct {
 }
 
 func newSchedule(t *testing.T, seed uint64, members, faults, witnesses int, options setup) *schedule {
-	s := &schedule{asked: map[[2]uint64]history.Invocation{}, running: map[[2]uint64]bool{}, lost: map[view.MemberID]uint64{}}
+	s := &schedule{
+		asked: map[[2]uint64]history.Invocation{}, running: map[[2]uint64]bool{}, lost: map[view.MemberID]uint64{},
+	}
 	s.world = newWorld(t, seed, members, faults, witnesses, options)
 	w := s.world
 	s.recorder = history.NewRecorder(func() time.Duration { return w.now })
@@ -63,10 +65,15 @@ func (s *schedule) submit(n *node) {
 		}
 	default:
 		s.values++
-		op.Kind, op.Call = register.RMW, register.Call{Function: register.Append, Args: [][]byte{fmt.Append(nil, "+", s.values)}, MaxValueBytes: 1 << 20}
+		op.Kind, op.Call = register.RMW,
+			register.Call{
+				Function: register.Append, Args: [][]byte{fmt.Append(nil, "+", s.values)}, MaxValueBytes: 1 << 20,
+			}
 		if k == 9 {
 			s.numbers++
-			op.ID = register.ID{Session: 77, Number: s.numbers, FirstIncomplete: s.numbers, IssuedAt: int64(1 + s.now.Milliseconds())}
+			op.ID = register.ID{
+				Session: 77, Number: s.numbers, FirstIncomplete: s.numbers, IssuedAt: int64(1 + s.now.Milliseconds()),
+			}
 			op.ID.Session += uint64(s.numbers) // each its own session
 			op.ID.Number, op.ID.FirstIncomplete = 1, 1
 		}
@@ -196,7 +203,10 @@ func (s *schedule) suits(id view.MemberID, formers []view.Former) bool {
 			return told && !other.Lost && other.NotedTerm < f.Term
 		})
 	}
-	return told && !slices.ContainsFunc(formers, func(f view.Former) bool { return !had(f) && f.Term >= own.WholeTerm && served(f) })
+	return told &&
+		!slices.ContainsFunc(formers, func(f view.Former) bool {
+			return !had(f) && f.Term >= own.WholeTerm && served(f)
+		})
 }
 
 // play runs the schedule: faults, then a time without, in which everything must end.
@@ -300,7 +310,8 @@ func tail(text string) string { return text[max(0, len(text)-12000):] }
 
 func options(seed uint64, m curp.Mistakes) setup {
 	return setup{Mistakes: m, Sync: protocol.Sync{
-		Lease: time.Duration(100+seed%5*100) * time.Millisecond, After: 1 + int(seed%20), Delay: time.Duration(seed%4*50+1) * time.Millisecond,
+		Lease: time.Duration(100+seed%5*100) * time.Millisecond, After: 1 + int(seed%20),
+		Delay: time.Duration(seed%4*50+1) * time.Millisecond,
 	}}
 }
 

@@ -203,7 +203,8 @@ func (s *steps) cluster(t *testing.T, d *datadriven.TestData, m curp.Mistakes) {
 	}
 	s.out.Reset()
 	s.manual, s.holds = disk == "manual", hold == "manual"
-	s.printf("master %s, backups %s, witnesses %s", name(1), names(s.view.Partitions[0].Backups), names(s.view.Partitions[0].Witnesses))
+	s.printf("master %s, backups %s, witnesses %s", name(1), names(s.view.Partitions[0].Backups),
+		names(s.view.Partitions[0].Witnesses))
 }
 
 func (s *steps) command(d *datadriven.TestData) {
@@ -237,7 +238,8 @@ func (s *steps) command(d *datadriven.TestData) {
 		s.verdict = history.Check(s.t.Context(), saw, limits).Outcome
 		if s.verdict == history.Linearizable {
 			s.verdict = history.CheckStale(s.t.Context(), saw, s.options.WithDefaults().Lease, limits).Outcome
-			text[history.Violation] = "linearizable, but for reads that are more stale than they may be, or told of what is lost"
+			text[history.Violation] = "linearizable, but for reads that are more stale than they may be, or told of " +
+				"what is lost"
 		}
 		s.printf("what clients saw is %s", text[s.verdict])
 	case "show":
@@ -297,7 +299,9 @@ func (s *steps) submit(d *datadriven.TestData) {
 		}
 	case "append":
 		op.Kind = register.RMW
-		op.Call = register.Call{Function: register.Append, Args: [][]byte{[]byte(d.CmdArgs[2].Key)}, MaxValueBytes: 1 << 20}
+		op.Call = register.Call{
+			Function: register.Append, Args: [][]byte{[]byte(d.CmdArgs[2].Key)}, MaxValueBytes: 1 << 20,
+		}
 	}
 	d.MaybeScanArgs(s.t, "session", &op.ID.Session)
 	if op.ID.Session != 0 {
@@ -339,7 +343,8 @@ func (s *steps) network(d *datadriven.TestData) {
 			if p.message.Witness != nil {
 				k = p.message.Witness.Kind.String()
 			}
-			fits := (from == "" || from == name(p.from)) && (to == "" || to == name(p.to)) && (kind == "" || kind == k) && !skip(p.from) && !skip(p.to)
+			fits := (from == "" || from == name(p.from)) && (to == "" || to == name(p.to)) &&
+				(kind == "" || kind == k) && !skip(p.from) && !skip(p.to)
 			if fits && (count < 0 || len(now) < count) {
 				now = append(now, p)
 				if !d.HasArg("copy") {
@@ -409,7 +414,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// TestMistakes runs a script for each known bug, with the bug put back and without: only the correct protocol shows its
+// TestMistakes runs a script for each known bug, with the bug seeded and without: only the correct protocol shows its
 // clients something linearizable.
 func TestMistakes(t *testing.T) {
 	all := reflect.TypeOf(curp.Mistakes{})

@@ -35,8 +35,8 @@ func (s *steps) nextView(d *datadriven.TestData) {
 	}
 	now := s.view.Partitions[0]
 	p := view.Partition{
-		Term: s.view.Epoch + 1, Master: s.ids(d, "master")[0], Backups: s.ids(d, "backups"), Witnesses: s.ids(d, "witnesses"),
-		Formers: []view.Former{now.Former()},
+		Term: s.view.Epoch + 1, Master: s.ids(d, "master")[0], Backups: s.ids(d, "backups"),
+		Witnesses: s.ids(d, "witnesses"), Formers: []view.Former{now.Former()},
 	}
 	switch formers := listOf(d, "formers"); {
 	case len(formers) > 0 && formers[0] == "keep":
@@ -61,7 +61,9 @@ func (s *steps) nextView(d *datadriven.TestData) {
 	}
 	lost := s.ids(d, "lost")
 	for i, f := range p.Formers {
-		p.Formers[i].Witnesses = slices.DeleteFunc(slices.Clone(f.Witnesses), func(id view.MemberID) bool { return slices.Contains(lost, id) })
+		p.Formers[i].Witnesses = slices.DeleteFunc(slices.Clone(f.Witnesses), func(id view.MemberID) bool {
+			return slices.Contains(lost, id)
+		})
 	}
 	before := s.view
 	s.view.Epoch++
@@ -73,7 +75,8 @@ func (s *steps) nextView(d *datadriven.TestData) {
 	}
 	s.former = before
 	s.begin()
-	text := fmt.Sprintf("epoch %d, term %d: master %s, backups %s, witnesses %s", s.view.Epoch, p.Term, name(p.Master), names(p.Backups), names(p.Witnesses))
+	text := fmt.Sprintf("epoch %d, term %d: master %s, backups %s, witnesses %s", s.view.Epoch, p.Term, name(p.Master),
+		names(p.Backups), names(p.Witnesses))
 	for _, f := range p.Formers {
 		text += fmt.Sprintf(", recovers term %d", f.Term)
 	}

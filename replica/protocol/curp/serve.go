@@ -23,7 +23,8 @@ func (m *master) onUpdate(from view.MemberID, msg *peerv1.Message) {
 		return
 	}
 	reply := m.message(peerv1.Kind_UPDATE_REPLY, msg.Op, &peerv1.Curp{})
-	reply.Epoch, reply.Curp.Term, reply.Curp.View = msg.Epoch, msg.Curp.Term, msg.Curp.View // the same, but for a mistake
+	// the same, but for a mistake
+	reply.Epoch, reply.Curp.Term, reply.Curp.View = msg.Epoch, msg.Curp.Term, msg.Curp.View
 	x := m.execute(r, false)
 	if x == nil {
 		m.answerDuplicate(from, msg, reply)

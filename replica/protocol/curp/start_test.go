@@ -67,7 +67,8 @@ func TestAMasterBeginsWithoutTheRegisters(t *testing.T) {
 	disk := &countedDisk{Disk: n.disk}
 	journal := protocol.NewJournal(disk)
 	p, err := curp.StartWith(protocol.Config{
-		Self: 1, View: w.view, Boot: 2, Functions: register.NewRegistry(), Limits: register.DefaultLimits(), Retry: retry,
+		Self: 1, View: w.view, Boot: 2, Functions: register.NewRegistry(),
+		Limits: register.DefaultLimits(), Retry: retry,
 		Suspect: 5 * retry, Seed: 1, Nonce: 2, Bootstrap: true, Count: func(string) {}, Undoubted: true,
 	}, journal, curp.Mistakes{})
 	if err != nil {

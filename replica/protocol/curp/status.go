@@ -30,7 +30,8 @@ func (p *Protocol) PartitionStatus() protocol.PartitionStatus {
 	case s.Serving:
 	case p.term.recovery == nil && !p.term.confirming:
 		s.Restarted = true
-		s.Why = "it restarted without backups: what its disk does not have is at the witnesses, for a later term to replay"
+		s.Why = "it restarted without backups: what its disk does not have is at the witnesses, for a later term " +
+			"to replay"
 	default:
 		s.Why = p.term.waitsFor()
 	}

@@ -120,7 +120,8 @@ func newWorld(t *testing.T, seed uint64, members, faults, witnesses int, options
 
 func newWorldWith(t *testing.T, s *steps, seed uint64, members, faults, witnesses int, options setup) *world {
 	w := &world{
-		t: t, stepped: s, draw: rand.New(rand.NewPCG(seed, 7)), options: options, witnesses: map[view.MemberID]*witness{}, took: map[string]int{},
+		t: t, stepped: s, draw: rand.New(rand.NewPCG(seed, 7)), options: options,
+		witnesses: map[view.MemberID]*witness{}, took: map[string]int{},
 		cut: func(_, _ view.MemberID) bool { return false },
 	}
 	w.delay = func() time.Duration { return time.Duration(1+w.draw.IntN(20)) * time.Millisecond }
@@ -202,8 +203,11 @@ func (n *node) start(continued bool) {
 	n.paused, n.inbox, n.syncing = false, nil, false
 	n.journal = protocol.NewJournal(n.disk)
 	config := protocol.Config{
-		Self: n.id, View: n.view, Boot: n.boot, Functions: register.NewRegistry(), Limits: register.DefaultLimits(), Retry: retry,
-		Suspect: 5 * retry, Seed: uint64(n.id), Nonce: w.starts, Bootstrap: n.founded, Count: func(path string) { w.took[path]++ },
+		Self: n.id, View: n.view, Boot: n.boot, Functions: register.NewRegistry(),
+		Limits: register.DefaultLimits(), Retry: retry,
+		Suspect: 5 * retry, Seed: uint64(n.id), Nonce: w.starts, Bootstrap: n.founded, Count: func(path string) {
+			w.took[path]++
+		},
 		Sync:      w.options.Sync,
 		Continued: continued && n.p != nil && !n.p.Doubted(), Undoubted: w.stepped != nil && !w.stepped.doubted,
 	}
@@ -420,7 +424,8 @@ func (x *witness) receive(m *witnessv1.Message) *witnessv1.Message {
 			l.age = map[uint64]int{}
 		}
 		for _, d := range m.Drops {
-			if have := l.saved[d.Hash]; have != nil && have.Id.Session == d.Id.Session && have.Id.Number == d.Id.Number {
+			if have := l.saved[d.Hash]; have != nil && have.Id.Session == d.Id.Session &&
+				have.Id.Number == d.Id.Number {
 				delete(l.saved, d.Hash)
 				delete(l.age, d.Hash)
 			}

@@ -8,7 +8,8 @@ type Mistakes struct {
 	QuorumOfWitnesses bool // a command is complete with f + 1 witnesses
 	MoreThanThreshold bool // what is replayed must be in more than ceil(f/2) + 1 of the replies
 	AnyTerm           bool // witnesses accept commands of another term
-	KeepAccepting     bool // a witness goes on to accept commands of its term when it has told a new leader what it holds
+	// a witness goes on to accept commands of its term when it has told a new leader what it holds
+	KeepAccepting bool
 	// A new leader serves when what earlier ones committed is in its state, before its replay is committed.
 	ServeEarly       bool
 	DropEarly        bool // a leader's records are dropped when a command is in its log, and not committed
@@ -32,8 +33,8 @@ const (
 
 // Paths lists the paths of the protocol that Config.Count hears of while the view stays what it is.
 func Paths() []string {
-	return append(raft.Paths(), raft.PathHeld, pathFast, pathConflict, pathRejected, pathOtherTerm, pathUnrecorded, pathSuspect,
-		pathRecovered, pathReplayed)
+	return append(raft.Paths(), raft.PathHeld, pathFast, pathConflict, pathRejected, pathOtherTerm,
+		pathUnrecorded, pathSuspect, pathRecovered, pathReplayed)
 }
 
 // ChangePaths lists those that only a change of the view leads to.

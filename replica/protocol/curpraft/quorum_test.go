@@ -11,7 +11,8 @@ func TestThresholdAndSuperquorum(t *testing.T) {
 	for _, c := range []struct{ n, gathered, threshold, superquorum int }{
 		{1, 1, 1, 1}, {3, 2, 2, 3}, {5, 3, 2, 4}, {7, 4, 3, 6},
 	} {
-		if g, h, s := gathered(c.n), threshold(c.n), superquorum(c.n); g != c.gathered || h != c.threshold || s != c.superquorum {
+		g, h, s := gathered(c.n), threshold(c.n), superquorum(c.n)
+		if g != c.gathered || h != c.threshold || s != c.superquorum {
 			t.Errorf("n = %d: %d gathered, threshold %d, superquorum %d; want %+v", c.n, g, h, s, c)
 		}
 	}

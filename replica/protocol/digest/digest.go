@@ -2,11 +2,12 @@
 //
 // Two states with the same digest behave alike from there on: every field counts, whoever wrote it, but for those that
 // say otherwise. Times count by how far they are from now, so a state is the same at any hour; a map counts by what it
-// holds, not by its order, and a nil list as an empty one. Bytes that are nil differ from empty ones, as an absent value
-// does. What a field refers to is found once, so lists that share an element differ from lists that have equal ones.
+// holds, not by its order, and a nil list as an empty one. Bytes that are nil differ from empty ones, as an absent
+// value does. What a field refers to is found once, so lists that share an element differ from lists that have equal
+// ones.
 //
-// A field that no later step depends on, such as free memory, carries the tag `digest:"-"`. A protocol keeps its state in
-// fields: what hides in a closure is not seen. Functions are taken to be the same, and do not count.
+// A field that no later step depends on, such as free memory, carries the tag `digest:"-"`. A protocol keeps its state
+// in fields: what hides in a closure is not seen. Functions are taken to be the same, and do not count.
 package digest
 
 import (
@@ -100,14 +101,17 @@ func (w *walk) value(v reflect.Value) {
 		}
 		w.value(v.Elem())
 	default:
-		panic(fmt.Sprintf("digest: %s has no state that can be read; a field that does not matter carries the tag digest:\"-\"", v.Type()))
+		panic(
+			fmt.Sprintf("digest: %s has no state that can be read; a field that does not matter carries the tag "+
+				"digest:\"-\"", v.Type()))
 	}
 }
 
 func (w *walk) fields(v reflect.Value) {
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
-		if field.Tag.Get("digest") != "-" && field.Type != internal && field.Type != sizes && !libraries[v.Type().String()+"."+field.Name] {
+		if field.Tag.Get("digest") != "-" && field.Type != internal && field.Type != sizes &&
+			!libraries[v.Type().String()+"."+field.Name] {
 			w.value(v.Field(i))
 		}
 	}
@@ -141,7 +145,9 @@ func (w *walk) entries(v reflect.Value) {
 		}
 		all = append(all, entry{key.text.Bytes(), i.Value()})
 	}
-	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(bytes.Compare(a.key, b.key), cmp.Compare(len(a.key), len(b.key))) })
+	slices.SortFunc(all, func(a, b entry) int {
+		return cmp.Or(bytes.Compare(a.key, b.key), cmp.Compare(len(a.key), len(b.key)))
+	})
 	w.number(uint64(len(all)))
 	for _, e := range all {
 		w.text.Write(e.key)

@@ -25,14 +25,19 @@ func TestWhatCounts(t *testing.T) {
 		a, b  any
 		equal bool
 	}{
-		"order of a map":           {map[int]int{1: 1, 2: 2, 3: 3}, map[int]int{3: 3, 2: 2, 1: 1}, true},
-		"value of a map":           {map[int]int{1: 1, 2: 2}, map[int]int{1: 2, 2: 1}, false},
-		"tagged field":             {one, same, true},
-		"nil bytes":                {operation{value: []byte{}}, operation{}, false},
-		"nil list":                 {state{list: []*operation{}}, state{}, true},
-		"nil pointer":              {state{list: []*operation{nil}}, state{list: []*operation{{}}}, false},
-		"shared element":           {state{next: one, list: []*operation{one}}, state{next: one, list: []*operation{same}}, false},
-		"one in a map":             {state{next: one, all: map[uint64]*operation{1: one}}, state{next: same, all: map[uint64]*operation{1: same}}, true},
+		"order of a map": {map[int]int{1: 1, 2: 2, 3: 3}, map[int]int{3: 3, 2: 2, 1: 1}, true},
+		"value of a map": {map[int]int{1: 1, 2: 2}, map[int]int{1: 2, 2: 1}, false},
+		"tagged field":   {one, same, true},
+		"nil bytes":      {operation{value: []byte{}}, operation{}, false},
+		"nil list":       {state{list: []*operation{}}, state{}, true},
+		"nil pointer":    {state{list: []*operation{nil}}, state{list: []*operation{{}}}, false},
+		"shared element": {
+			state{next: one, list: []*operation{one}}, state{next: one, list: []*operation{same}}, false,
+		},
+		"one in a map": {
+			state{next: one, all: map[uint64]*operation{1: one}},
+			state{next: same, all: map[uint64]*operation{1: same}}, true,
+		},
 		"where a list ends":        {[][]byte{{1}, {2, 3}}, [][]byte{{1, 2}, {3}}, false},
 		"type behind an interface": {[]any{int32(1)}, []any{int64(1)}, false},
 		"function":                 {func() {}, func() { panic("other") }, true},
@@ -56,7 +61,8 @@ func TestTimesCountFromNow(t *testing.T) {
 
 // What was encoded keeps its size beside its fields, which is no state.
 func TestAMessageCountsByItsFields(t *testing.T) {
-	fresh, sent := &peerv1.Message{Op: 1, Gus: &peerv1.Gus{Origin: 1}}, &peerv1.Message{Op: 1, Gus: &peerv1.Gus{Origin: 1}}
+	fresh, sent := &peerv1.Message{Op: 1, Gus: &peerv1.Gus{Origin: 1}},
+		&peerv1.Message{Op: 1, Gus: &peerv1.Gus{Origin: 1}}
 	_ = sent.String()
 	if Of(fresh, 0) != Of(sent, 0) {
 		t.Error("a message that was printed is another one")

@@ -12,11 +12,21 @@ var Definition = definition.Protocol{
 	Row: capability.Protocol{
 		// With three members the one that is asked decides.
 		Name: "EPaxos", Consistency: capability.Linearizable, Members: capability.Sizes(),
-		Note: "a read or an rmw also waits until what it depends on is known at its coordinator, which takes no round trip of its own",
+		Note: "a read or an rmw also waits until what it depends on is known at its coordinator, which takes no " +
+			"round trip of its own",
 		Operations: []capability.Operation{
-			{Kind: register.Read, Best: capability.Trips(1, capability.AllButOne), Worst: capability.Trips(2, capability.Majority), BestOnly: []int{3}},
-			{Kind: register.Write, Best: capability.Trips(1, capability.AllButOne), Worst: capability.Trips(2, capability.Majority), BestOnly: []int{3}},
-			{Kind: register.RMW, Best: capability.Trips(1, capability.AllButOne), Worst: capability.Trips(2, capability.Majority), BestOnly: []int{3}},
+			{
+				Kind: register.Read, Best: capability.Trips(1, capability.AllButOne),
+				Worst: capability.Trips(2, capability.Majority), BestOnly: []int{3},
+			},
+			{
+				Kind: register.Write, Best: capability.Trips(1, capability.AllButOne),
+				Worst: capability.Trips(2, capability.Majority), BestOnly: []int{3},
+			},
+			{
+				Kind: register.RMW, Best: capability.Trips(1, capability.AllButOne),
+				Worst: capability.Trips(2, capability.Majority), BestOnly: []int{3},
+			},
 		},
 	},
 	Factory: Factory,

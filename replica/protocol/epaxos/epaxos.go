@@ -33,14 +33,16 @@ func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.In
 	return newProtocol(config, journal, known, Mistakes{})
 }
 
-// FactoryWith makes an EPaxos with known bugs put back, for tests.
+// FactoryWith makes an EPaxos with known bugs seeded, for tests.
 func FactoryWith(mistakes Mistakes) member.Factory {
 	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
 		return newProtocol(config, journal, known, mistakes)
 	}
 }
 
-func newProtocol(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, mistakes Mistakes) *Protocol {
+func newProtocol(
+	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, mistakes Mistakes,
+) *Protocol {
 	b := base.New("epaxos", config, journal, known)
 	b.AckBeforePersist = mistakes.AckBeforePersist
 	return &Protocol{

@@ -37,8 +37,8 @@ func newCluster(n int, m Mistakes) *cluster {
 	}
 	for i := range n {
 		config := protocol.Config{
-			Self: view.MemberID(i + 1), View: v, Boot: 1, Functions: register.NewRegistry(), Limits: register.DefaultLimits(),
-			Retry: time.Second, Suspect: time.Minute,
+			Self: view.MemberID(i + 1), View: v, Boot: 1, Functions: register.NewRegistry(),
+			Limits: register.DefaultLimits(), Retry: time.Second, Suspect: time.Minute,
 		}
 		for k := 1; k < n; k++ {
 			config.Nearest = append(config.Nearest, v.Members[(i+k)%n].ID)
@@ -104,7 +104,9 @@ func TestANamedWriteWaitsForItsExecution(t *testing.T) {
 		three := newCluster(3, c.mistakes)
 		state, err := (&peerv1.KeyState{
 			Count: 1, Horizon: 100, HorizonSession: 1,
-			Executed: []*peerv1.Executed{{Id: &peerv1.InstanceID{Writer: uint64(register.NewWriter(1, 1, 0)), Number: 1}}},
+			Executed: []*peerv1.Executed{
+				{Id: &peerv1.InstanceID{Writer: uint64(register.NewWriter(1, 1, 0)), Number: 1}},
+			},
 		}).MarshalVT()
 		if err != nil {
 			t.Fatal(err)
@@ -155,7 +157,9 @@ func TestNothingIsLeftButTheState(t *testing.T) {
 				case register.Write:
 					op.Value = register.Value(fmt.Sprint(handle))
 				case register.RMW:
-					op.Call = register.Call{Function: register.GetAndSet, Args: [][]byte{[]byte("x")}, MaxValueBytes: 100}
+					op.Call = register.Call{
+						Function: register.GetAndSet, Args: [][]byte{[]byte("x")}, MaxValueBytes: 100,
+					}
 				}
 				c.submit(draw.IntN(n), handle, op)
 			}
@@ -177,7 +181,8 @@ func TestNothingIsLeftButTheState(t *testing.T) {
 					t.Fatal(err)
 				}
 				if len(state.Executed) > n*lanes || len(raw) > 8<<10 {
-					t.Errorf("seed %d: the state of %q names %d lanes in %d bytes", seed, key, len(state.Executed), len(raw))
+					t.Errorf("seed %d: the state of %q names %d lanes in %d bytes", seed, key,
+						len(state.Executed), len(raw))
 				}
 			}
 		}

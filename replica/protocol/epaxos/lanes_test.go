@@ -45,7 +45,8 @@ func TestWhatWaitsForALaneGoesTogether(t *testing.T) {
 	took()
 	want := [][]string{{"W1"}, {"W2"}, {"W3"}, {"W4"}, {"W5"}, {"W6"}, {"W7"}, {"W8"}, {"W15"}}
 	if !slices.EqualFunc(asked, want, slices.Equal) || c.members[0].Pending() != lanes+1 {
-		t.Fatalf("of 14 operations on a key %d instances are unfinished, with one of another: %v", c.members[0].Pending(), asked)
+		t.Fatalf("of 14 operations on a key %d instances are unfinished, with one of another: %v",
+			c.members[0].Pending(), asked)
 	}
 	for _, next := range [][]string{{"W9", "W10", "W11"}, {"R"}, {"W13", "W14"}} {
 		// The oldest one is answered, and so it is finished here. What it tells others is on its way.
@@ -62,8 +63,10 @@ func TestWhatWaitsForALaneGoesTogether(t *testing.T) {
 		}
 		took()
 		want = append(want, next)
-		if len(c.answers) != done+1 || !slices.EqualFunc(asked, want, slices.Equal) || c.members[0].Pending() != lanes+1 {
-			t.Fatalf("%d operations have ended, and %d instances are unfinished: %v, want %v", len(c.answers), c.members[0].Pending(), asked, want)
+		if len(c.answers) != done+1 || !slices.EqualFunc(asked, want, slices.Equal) ||
+			c.members[0].Pending() != lanes+1 {
+			t.Fatalf("%d operations have ended, and %d instances are unfinished: %v, want %v", len(c.answers),
+				c.members[0].Pending(), asked, want)
 		}
 	}
 	c.deliver(everything)
@@ -115,7 +118,8 @@ func TestTheGraphOfAHotKeyIsBounded(t *testing.T) {
 			return true
 		})
 		if len(c.answers) != operations || most != 8 {
-			t.Errorf("of %d members: %d of %d operations ended, and at most %d instances of a coordinator were in progress", n, len(c.answers), operations, most)
+			t.Errorf("of %d members: %d of %d operations ended, and at most %d instances of a coordinator were in "+
+				"progress", n, len(c.answers), operations, most)
 		}
 	}
 }
@@ -152,13 +156,15 @@ func TestInstancesAreBounded(t *testing.T) {
 		}
 		var sizes []int
 		c.deliver(func(p packet) bool {
-			if p.message.Kind == peerv1.Kind_PRE_ACCEPT { // each is looked at once: the first that is there is delivered
+			// each is looked at once: the first that is there is delivered
+			if p.message.Kind == peerv1.Kind_PRE_ACCEPT {
 				sizes = append(sizes, len(p.message.Instance.Commands))
 			}
 			return true
 		})
 		if len(c.answers) != lanes+tt.waiting || !slices.Equal(sizes[lanes:], tt.want) {
-			t.Errorf("%s: %d of %d operations ended, in instances of %v, want %v", tt.name, len(c.answers), lanes+tt.waiting, sizes[lanes:], tt.want)
+			t.Errorf("%s: %d of %d operations ended, in instances of %v, want %v", tt.name, len(c.answers),
+				lanes+tt.waiting, sizes[lanes:], tt.want)
 		}
 	}
 }

@@ -35,8 +35,9 @@ func (m *Mistakes) ofCommands() instance.Mistakes {
 		AskAllAlone: m.AskAllAlone, StayAlone: m.StayAlone, RecoverInitial: m.RecoverInitial,
 		CommitBeforePersist: m.CommitBeforePersist, AnswerOnCommit: m.AnswerOnCommit,
 		CountDeadDisks: m.CountDeadDisks, TrustNewDisk: m.TrustNewDisk, ReuseNumbers: m.ReuseNumbers,
-		OneBallot: m.OneBallot, ForgetExecuted: m.ForgetExecuted, ExecutedGoesBack: m.ExecutedGoesBack, ForgetSessions: m.ForgetSessions,
-		OrderBySelf: m.OrderBySelf, OrderByNumber: m.OrderByNumber, AnswerNamed: m.AnswerNamed,
+		OneBallot: m.OneBallot, ForgetExecuted: m.ForgetExecuted, ExecutedGoesBack: m.ExecutedGoesBack,
+		ForgetSessions: m.ForgetSessions,
+		OrderBySelf:    m.OrderBySelf, OrderByNumber: m.OrderByNumber, AnswerNamed: m.AnswerNamed,
 		ResumeAsNew: m.ResumeAsNew, KeepAgreed: m.KeepAgreed, RecoverAsPlain: m.RecoverAsPlain,
 	}
 }

@@ -76,7 +76,8 @@ func (p *Protocol) applyLast(m *peerv1.Message) {
 // earlier.
 func (p *Protocol) writeBack(o *operation) {
 	kind := o.Kind()
-	if len(o.after) == 0 || p.mistakes.FenceWithoutQuorum && kind == register.Fence || p.mistakes.RMWWithoutWriteBack && kind == register.RMW {
+	if len(o.after) == 0 || p.mistakes.FenceWithoutQuorum && kind == register.Fence ||
+		p.mistakes.RMWWithoutWriteBack && kind == register.RMW {
 		p.wroteBack(o)
 		return
 	}

@@ -44,15 +44,20 @@ func completions(e protocol.Effects) []protocol.Completion {
 
 // seen has a read find a value that one other member holds, of those that answer.
 func seen(p *Protocol, regular bool, value register.Value) protocol.Effects {
-	p.Submit(protocol.Request{Handle: 9, Operation: register.Operation{Kind: register.Read, Key: "k", Regular: regular}})
+	p.Submit(
+		protocol.Request{Handle: 9, Operation: register.Operation{Kind: register.Read, Key: "k", Regular: regular}})
 	m := p.Ready().Send[0].Message
-	p.Receive(2, &peerv1.Message{Kind: peerv1.Kind_READ1_REPLY, Op: m.Op, Timestamp: 1, Writer: 1, Present: value.Present(), Value: value})
+	p.Receive(2,
+		&peerv1.Message{
+			Kind: peerv1.Kind_READ1_REPLY, Op: m.Op, Timestamp: 1, Writer: 1, Present: value.Present(), Value: value,
+		})
 	p.Receive(3, &peerv1.Message{Kind: peerv1.Kind_READ1_REPLY, Op: m.Op, Same: true})
 	return p.Ready()
 }
 
 func TestARegularReadHasOneRoundTrip(t *testing.T) {
-	small, large := make(register.Value, register.MaxDependencyBytes), make(register.Value, register.MaxDependencyBytes+1)
+	small, large := make(register.Value, register.MaxDependencyBytes),
+		make(register.Value, register.MaxDependencyBytes+1)
 	for name, c := range map[string]struct {
 		protocol *Protocol
 		regular  bool
@@ -73,7 +78,8 @@ func TestARegularReadHasOneRoundTrip(t *testing.T) {
 			}
 			continue
 		}
-		if len(done) != 1 || !done[0].Result.Depends || done[0].Result.RoundTrips != 1 || !slices.Equal(kindsOf(sent(e)), []string{"READ2"}) {
+		if len(done) != 1 || !done[0].Result.Depends || done[0].Result.RoundTrips != 1 ||
+			!slices.Equal(kindsOf(sent(e)), []string{"READ2"}) {
 			t.Errorf("%s: %.300v, and %v is sent", name, done, kindsOf(sent(e)))
 		}
 	}
@@ -90,7 +96,8 @@ func TestWhatIsAloneHoldsEverything(t *testing.T) {
 		if kind == register.Fence {
 			done = completions(e)
 		}
-		if len(done) != 1 || done[0].Result.Status != register.OK || done[0].Result.RoundTrips != 0 || done[0].Result.Depends || len(sent(e)) > 0 {
+		if len(done) != 1 || done[0].Result.Status != register.OK || done[0].Result.RoundTrips != 0 ||
+			done[0].Result.Depends || len(sent(e)) > 0 {
 			t.Errorf("a %v: %+v, and %v is sent", kind, done, kindsOf(sent(e)))
 		}
 	}
@@ -110,7 +117,8 @@ func TestAnRMWCarriesBeforeItHasAnInstance(t *testing.T) {
 		t.Fatalf("%v is sent", kinds)
 	}
 	unfinished := p.Unfinished()
-	if len(unfinished) != 1 || unfinished[0].Resume != nil || len(unfinished[0].Operation.After) != 1 || unfinished[0].Deadline != 70 {
+	if len(unfinished) != 1 || unfinished[0].Resume != nil || len(unfinished[0].Operation.After) != 1 ||
+		unfinished[0].Deadline != 70 {
 		t.Fatalf("unfinished are %+v", unfinished)
 	}
 
@@ -176,7 +184,10 @@ func TestAReadTellsItsAnswersApart(t *testing.T) {
 		t.Fatalf("then %v is sent", kinds)
 	}
 	op := question[0].Op
-	p.Receive(2, &peerv1.Message{Kind: peerv1.Kind_READ1_REPLY, Op: op, Timestamp: 1, Writer: 1, Present: true, Value: []byte("v")})
+	p.Receive(2,
+		&peerv1.Message{
+			Kind: peerv1.Kind_READ1_REPLY, Op: op, Timestamp: 1, Writer: 1, Present: true, Value: []byte("v"),
+		})
 	p.Receive(3, &peerv1.Message{Kind: peerv1.Kind_READ1_REPLY, Op: op, Same: true})
 	if kinds := kindsOf(sent(p.Ready())); !slices.Contains(kinds, "READ2") {
 		t.Fatalf("%v is sent to write back", kinds)
@@ -193,7 +204,10 @@ func TestAReadTellsItsAnswersApart(t *testing.T) {
 
 func TestAWriteIsResumedWithWhatItCarries(t *testing.T) {
 	p := ofRSC(3)
-	write := protocol.Request{Handle: 1, Operation: register.Operation{Kind: register.Write, Key: "w", Value: register.Value("v"), After: past}}
+	write := protocol.Request{
+		Handle:    1,
+		Operation: register.Operation{Kind: register.Write, Key: "w", Value: register.Value("v"), After: past},
+	}
 	p.Submit(write)
 	first := sent(p.Ready())
 	if kinds := kindsOf(first); !slices.Equal(kinds, []string{"READ2"}) || len(first[0].After) != 1 {
@@ -212,7 +226,8 @@ func TestAWriteIsResumedWithWhatItCarries(t *testing.T) {
 	}
 	p.Receive(2, &peerv1.Message{Kind: peerv1.Kind_READ2_REPLY, Op: first[0].Op})
 	second := sent(p.Ready())
-	if kinds := kindsOf(second); !slices.Equal(kinds, []string{"WRITE1"}) || len(second[0].After) != 0 || second[0].Op == first[0].Op {
+	if kinds := kindsOf(second); !slices.Equal(kinds, []string{"WRITE1"}) || len(second[0].After) != 0 ||
+		second[0].Op == first[0].Op {
 		t.Fatalf("then %v is sent", kinds)
 	}
 	p.Receive(2, &peerv1.Message{Kind: peerv1.Kind_WRITE1_REPLY, Op: second[0].Op})
@@ -221,14 +236,21 @@ func TestAWriteIsResumedWithWhatItCarries(t *testing.T) {
 	p = ofRSC(3)
 	p.Submit(unfinished[0])
 	if first = sent(p.Ready()); first[0].Kind != peerv1.Kind_WRITE2 || len(first[0].After) != 0 {
-		t.Errorf("%v is sent for a write that has its carstamp, with %d dependencies", kindsOf(first), len(first[0].After))
+		t.Errorf("%v is sent for a write that has its carstamp, with %d dependencies", kindsOf(first),
+			len(first[0].After))
 	}
 }
 
 // A write after something of its own key asks for a carstamp at once, above that.
 func TestAWriteAfterItsOwnKeyDoesNotWait(t *testing.T) {
 	p := ofRSC(5)
-	p.Submit(protocol.Request{Handle: 1, Operation: register.Operation{Kind: register.Write, Key: past[0].Key, Value: register.Value("v"), After: past}})
+	p.Submit(
+		protocol.Request{
+			Handle: 1,
+			Operation: register.Operation{
+				Kind: register.Write, Key: past[0].Key, Value: register.Value("v"), After: past,
+			},
+		})
 	question := sent(p.Ready())
 	if kinds := kindsOf(question); !slices.Equal(kinds, []string{"WRITE1", "WRITE1"}) || len(question[0].After) != 0 {
 		t.Fatalf("%v is sent", kinds)

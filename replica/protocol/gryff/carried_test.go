@@ -39,13 +39,15 @@ func TestAReadBringsSmallValuesAlong(t *testing.T) {
 			journals[id].Persisted(e.Persist.Sequence)
 			return e
 		}
-		for id, holds := range map[view.MemberID]bool{1: tt.proxy, 2: tt.other} { // order is irrelevant: they have not met
+		// order is irrelevant: they have not met
+		for id, holds := range map[view.MemberID]bool{1: tt.proxy, 2: tt.other} {
 			disks[id] = protocoltest.Disk{}
 			journals[id] = protocol.NewJournal(disks[id])
 			members[id] = memberOf(id, 3, 1, journals[id])
 			if holds {
 				members[id].Receive(3, &peerv1.Message{ // which says no more
-					Kind: peerv1.Kind_WRITE2, Key: []byte("k"), Timestamp: 5, Writer: uint64(register.NewWriter(3, 1, 1)),
+					Kind: peerv1.Kind_WRITE2, Key: []byte("k"), Timestamp: 5,
+					Writer:  uint64(register.NewWriter(3, 1, 1)),
 					Present: true, Value: bytes.Repeat([]byte("v"), tt.size),
 				})
 				turn(id)
@@ -65,7 +67,8 @@ func TestAReadBringsSmallValuesAlong(t *testing.T) {
 				members[1].Receive(2, m)
 			}
 		}
-		if len(done) != 1 || len(done[0].Result.Value) != tt.size || done[0].Result.RoundTrips != tt.trips || done[0].Result.Fast != (tt.trips == 1) {
+		if len(done) != 1 || len(done[0].Result.Value) != tt.size || done[0].Result.RoundTrips != tt.trips ||
+			done[0].Result.Fast != (tt.trips == 1) {
 			t.Errorf("%s: %d reads end, want one in %d round trips", tt.name, len(done), tt.trips)
 		}
 		if !slices.Equal(brought, tt.brought) {

@@ -104,7 +104,8 @@ func (s *storm) give(n *changing) {
 	}
 	c := protocol.Config{
 		Self: n.id, View: n.view, Boot: n.boot, Functions: register.NewRegistry(), Limits: register.DefaultLimits(),
-		Retry: time.Second, Suspect: 4 * time.Second, Seed: s.Uint64(), Nonce: s.Uint64(), Bootstrap: true, Continued: true,
+		Retry: time.Second, Suspect: 4 * time.Second, Seed: s.Uint64(), Nonce: s.Uint64(),
+		Bootstrap: true, Continued: true,
 	}
 	for _, m := range n.view.Members {
 		if m.ID != n.id {
@@ -340,7 +341,8 @@ func (s *storm) checkKey(ended []*task) {
 		for _, u := range ended {
 			if u.end != 0 && u.end < t.begun {
 				if c := u.result.Carstamp.Compare(t.result.Carstamp); c > 0 || c == 0 && t.kind != register.Read {
-					s.fail("%v %s at %v came before %v %s at %v", u.kind, u.token, u.result.Carstamp, t.kind, t.token, t.result.Carstamp)
+					s.fail("%v %s at %v came before %v %s at %v", u.kind, u.token, u.result.Carstamp, t.kind,
+						t.token, t.result.Carstamp)
 				}
 			}
 		}
@@ -365,7 +367,8 @@ func (s *storm) checkValues(values, updates map[register.Carstamp]string) {
 	for c, v := range values {
 		first := c
 		first.RMWs = 0
-		if first.IsZero() != (len(v) == int(c.RMWs)*tokenBytes) || !first.IsZero() && len(v) != int(c.RMWs+1)*tokenBytes {
+		if first.IsZero() != (len(v) == int(c.RMWs)*tokenBytes) ||
+			!first.IsZero() && len(v) != int(c.RMWs+1)*tokenBytes {
 			s.fail("%q is read at %v", v, c)
 			return
 		}
@@ -397,7 +400,9 @@ func (s *storm) checkValues(values, updates map[register.Carstamp]string) {
 }
 
 func weather(seed uint64, factory member.Factory, mistakes member.Mistakes, rmws bool) *storm {
-	s := &storm{Rand: rand.New(rand.NewPCG(seed, 7)), factory: factory, mistakes: mistakes, rmws: rmws, paths: map[string]int{}}
+	s := &storm{
+		Rand: rand.New(rand.NewPCG(seed, 7)), factory: factory, mistakes: mistakes, rmws: rmws, paths: map[string]int{},
+	}
 	s.run(6000)
 	if s.wrong == "" {
 		s.check()
@@ -459,7 +464,8 @@ func TestMistakesInChangesAreNoticed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(150) {
-				if s := weather(seed, c.factory, c.mistakes, c.rmws); s.wrong != "" && !strings.Contains(s.wrong, "never ends") {
+				s := weather(seed, c.factory, c.mistakes, c.rmws)
+				if s.wrong != "" && !strings.Contains(s.wrong, "never ends") {
 					t.Logf("seed %d: %s", seed, s.wrong)
 					return
 				}

@@ -45,7 +45,7 @@ func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.In
 	return newProtocol(config, journal, known, Mistakes{})
 }
 
-// FactoryWith makes a Gryff with known bugs put back, for tests.
+// FactoryWith makes a Gryff with known bugs seeded, for tests.
 func FactoryWith(mistakes Mistakes) member.Factory {
 	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
 		return newProtocol(config, journal, known, mistakes)
@@ -57,7 +57,7 @@ func FactoryRSC(config protocol.Config, journal *protocol.Journal, known *quorum
 	return FactoryRSCWith(Mistakes{})(config, journal, known)
 }
 
-// FactoryRSCWith makes a Gryff-RSC with known bugs put back, for tests.
+// FactoryRSCWith makes a Gryff-RSC with known bugs seeded, for tests.
 func FactoryRSCWith(mistakes Mistakes) member.Factory {
 	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
 		p := newProtocol(config, journal, known, mistakes)
@@ -66,7 +66,9 @@ func FactoryRSCWith(mistakes Mistakes) member.Factory {
 	}
 }
 
-func newProtocol(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, mistakes Mistakes) *Protocol {
+func newProtocol(
+	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, mistakes Mistakes,
+) *Protocol {
 	p := &Protocol{
 		Registers: base.Registers{Base: base.New("gryff", config, journal, known), AdoptBlindly: mistakes.AdoptBlindly},
 		mistakes:  mistakes,

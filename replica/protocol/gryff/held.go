@@ -51,7 +51,9 @@ func (p *Protocol) has(key []byte, c register.Carstamp) bool {
 
 // withoutHeld leaves out the dependencies that a quorum is known to hold.
 func (p *Protocol) withoutHeld(after []*peerv1.Dependency) []*peerv1.Dependency {
-	return slices.DeleteFunc(after, func(d *peerv1.Dependency) bool { return p.has(d.Key, wire.OfDependency(d).Carstamp) })
+	return slices.DeleteFunc(after, func(d *peerv1.Dependency) bool {
+		return p.has(d.Key, wire.OfDependency(d).Carstamp)
+	})
 }
 
 // answerRegular answers a read whose value no quorum is known to hold. The read goes on as one of Gryff does, and

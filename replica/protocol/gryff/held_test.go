@@ -30,7 +30,10 @@ func TestHeldKeysAreBounded(t *testing.T) {
 
 // after is an operation that comes after what seen has read.
 func after(handle uint64, kind register.Kind, deadline protocol.Instant) protocol.Request {
-	d := register.Dependency{Key: "k", Versioned: register.Versioned{Carstamp: register.Carstamp{Timestamp: 1, Writer: 1}, Value: register.Value("v")}}
+	d := register.Dependency{
+		Key:       "k",
+		Versioned: register.Versioned{Carstamp: register.Carstamp{Timestamp: 1, Writer: 1}, Value: register.Value("v")},
+	}
 	return protocol.Request{Handle: handle, Deadline: deadline, Operation: register.Operation{
 		Kind: kind, Key: "other", Value: register.Value("w"), After: []register.Dependency{d},
 	}}
@@ -82,16 +85,23 @@ func TestAReadThatWritesBackIsOverForTheNextView(t *testing.T) {
 // as well.
 func TestAWriteBackIsGivenUp(t *testing.T) {
 	p := ofRSC(5)
-	p.Submit(protocol.Request{Handle: 1, Deadline: 50, Operation: register.Operation{Kind: register.Read, Key: "k", Regular: true}})
+	p.Submit(
+		protocol.Request{
+			Handle: 1, Deadline: 50, Operation: register.Operation{Kind: register.Read, Key: "k", Regular: true},
+		})
 	op := p.Ready().Send[0].Message.Op
-	p.Receive(2, &peerv1.Message{Kind: peerv1.Kind_READ1_REPLY, Op: op, Timestamp: 1, Writer: 1, Present: true, Value: []byte("v")})
+	p.Receive(2,
+		&peerv1.Message{
+			Kind: peerv1.Kind_READ1_REPLY, Op: op, Timestamp: 1, Writer: 1, Present: true, Value: []byte("v"),
+		})
 	p.Receive(3, &peerv1.Message{Kind: peerv1.Kind_READ1_REPLY, Op: op, Same: true})
 	p.Ready()
 	p.Submit(after(2, register.Write, 0))
 	p.Submit(after(3, register.Write, 40))
 	p.Ready()
 	p.Tick(45)
-	if done := completions(p.Ready()); len(done) != 1 || done[0].Handle != 3 || done[0].Result.Status != register.Unavailable {
+	if done := completions(p.Ready()); len(done) != 1 || done[0].Handle != 3 ||
+		done[0].Result.Status != register.Unavailable {
 		t.Errorf("at its deadline a write that waits ends with %+v", done)
 	}
 	p.Tick(60)
@@ -108,12 +118,20 @@ func TestAWriteBackIsGivenUp(t *testing.T) {
 func TestFewReadsAreWrittenBackAtATime(t *testing.T) {
 	p := ofRSC(5)
 	for i := range maxSpreading + 3 {
-		p.Submit(protocol.Request{Handle: uint64(i), Operation: register.Operation{Kind: register.Read, Key: fmt.Sprint(i), Regular: true}})
+		p.Submit(
+			protocol.Request{
+				Handle:    uint64(i),
+				Operation: register.Operation{Kind: register.Read, Key: fmt.Sprint(i), Regular: true},
+			})
 		op := p.Ready().Send[0].Message.Op
-		p.Receive(2, &peerv1.Message{Kind: peerv1.Kind_READ1_REPLY, Op: op, Timestamp: 1, Writer: 1, Present: true, Value: []byte("v")})
+		p.Receive(2,
+			&peerv1.Message{
+				Kind: peerv1.Kind_READ1_REPLY, Op: op, Timestamp: 1, Writer: 1, Present: true, Value: []byte("v"),
+			})
 		p.Receive(3, &peerv1.Message{Kind: peerv1.Kind_READ1_REPLY, Op: op, Same: true})
 		e := p.Ready()
-		if done := completions(e); len(done) != 1 || !done[0].Result.Depends || (len(sent(e)) > 0) != (i < maxSpreading) {
+		done := completions(e)
+		if len(done) != 1 || !done[0].Result.Depends || (len(sent(e)) > 0) != (i < maxSpreading) {
 			t.Fatalf("read %d ends with %+v, and %v is sent", i, done, kindsOf(sent(e)))
 		}
 	}

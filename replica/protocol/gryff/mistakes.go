@@ -47,11 +47,12 @@ type Mistakes struct {
 	FenceWithoutQuorum  bool // a fence completes when its coordinator alone holds what its session depends on
 	HeldAtOnce          bool // what a read writes back after its answer counts as held by a quorum when that begins
 	HeldInAnyVersion    bool // what a session depends on counts as held by a quorum if an older version of its key is
-	// WriteBesideDependencies has a write carry what its session depends on in its first phase. Its place in the order is
-	// then before that of its dependencies, if a newer value of its key is held earlier than they are (testdata/mistakes).
+	// WriteBesideDependencies has a write carry what its session depends on in its first phase. Its place in the order
+	// is then before that of its dependencies, if a newer value of its key is held earlier than they are
+	// (testdata/mistakes).
 	WriteBesideDependencies bool
-	// AskBesideDependencies is section 7.1 as published: a read carries what its session depends on beside its question.
-	// Two sessions then see two writes in no order (testdata/mistakes).
+	// AskBesideDependencies is section 7.1 as published: a read carries what its session depends on beside its
+	// question. Two sessions then see two writes in no order (testdata/mistakes).
 	AskBesideDependencies bool
 }
 

@@ -26,7 +26,9 @@ type modelSearch struct {
 }
 
 func (m *model) search(limit int) *modelSearch {
-	r := &modelSearch{model: m, limit: limit, seed: maphash.MakeSeed(), known: map[uint64]struct{}{}, explained: map[uint64]bool{}}
+	r := &modelSearch{
+		model: m, limit: limit, seed: maphash.MakeSeed(), known: map[uint64]struct{}{}, explained: map[uint64]bool{},
+	}
 	for member := range modelMembers - 1 {
 		named := slices.ContainsFunc(m.program, func(o planned) bool { return o.home == member })
 		if !named && (m.faults.changes == 0 || newView.has(member)) {
@@ -216,7 +218,8 @@ func (r *modelSearch) judge(s *modelState) bool {
 		for i, o := range r.program {
 			a := &all[i]
 			done = done && (!a.returned || placed.has(i))
-			if placed.has(i) || !a.returned && !a.pending || a.before&^placed != 0 || r.mustFollow(i, a.writes)&^placed != 0 {
+			if placed.has(i) || !a.returned && !a.pending || a.before&^placed != 0 ||
+				r.mustFollow(i, a.writes)&^placed != 0 {
 				continue
 			}
 			next := values
@@ -260,8 +263,11 @@ const (
 // on with the second key; another one writes the second key and reads the first.
 func modelPrograms() map[string][]planned {
 	with := func(more ...planned) []planned {
-		all := append([]planned{{session: 2, kind: write, key: 0, home: 2, under: true}, {session: 0, kind: read, key: 0}}, more...)
-		return append(all, planned{session: 1, kind: write, key: 1, home: 1}, planned{session: 1, kind: read, key: 0, home: 1})
+		all := append(
+			[]planned{{session: 2, kind: write, key: 0, home: 2, under: true}, {session: 0, kind: read, key: 0}},
+			more...)
+		return append(all, planned{session: 1, kind: write, key: 1, home: 1},
+			planned{session: 1, kind: read, key: 0, home: 1})
 	}
 	return map[string][]planned{
 		"read":  with(planned{session: 0, kind: read, key: 1}),
@@ -289,7 +295,9 @@ func TestModelIsRegularSequential(t *testing.T) {
 					t.Fatalf("searched to its end: %t\n%s", !r.ended(), r.wrong)
 				}
 			}
-			for _, faults := range []modelFaults{{}, {unknown: 1}, {losses: 1}, {changes: 1}, {unknown: 1, losses: 1}, {unknown: 1, changes: 1}} {
+			for _, faults := range []modelFaults{
+				{}, {unknown: 1}, {losses: 1}, {changes: 1}, {unknown: 1, losses: 1}, {unknown: 1, changes: 1},
+			} {
 				r := (&model{program: program, faults: faults}).walk(ways)
 				t.Logf("%+v: %d ways, %d histories", faults, r.walks, len(r.explained))
 				if r.wrong != "" {

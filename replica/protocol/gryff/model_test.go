@@ -164,7 +164,8 @@ func (m *model) next(s *modelState, yield func(choice, modelState)) {
 			continue
 		}
 		for member := range modelMembers {
-			if m.hears(s, o.home, member) && !m.waits(s, i) && (!st.answers.has(member) || st.dead && member == int(s.lost)) {
+			if m.hears(s, o.home, member) && !m.waits(s, i) &&
+				(!st.answers.has(member) || st.dead && member == int(s.lost)) {
 				n := *s
 				m.answer(&n, i, member)
 				yield(choice{"is answered", i, member}, n)
@@ -342,7 +343,8 @@ func (m *model) held(s *modelState, op int) {
 func (m *model) spread(s *modelState, read int) {
 	for i, o := range m.program {
 		st := &s.ops[i]
-		if st.phase == backing && o.home == m.program[read].home && int(st.after.key) == m.program[read].key && st.after.at <= s.ops[read].read {
+		if st.phase == backing && o.home == m.program[read].home && int(st.after.key) == m.program[read].key &&
+			st.after.at <= s.ops[read].read {
 			m.held(s, i)
 		}
 	}
@@ -453,7 +455,8 @@ func (m *model) change(s *modelState, yield func(choice, modelState)) {
 			}
 			yield(choice{"takes on the view", -1, i}, n)
 		}
-		if c := s.members[joins].copied; s.epoch == 1 && s.members[joins].epoch == 1 && old.has(i) && !c.has(i) && c != 0b111111 {
+		c := s.members[joins].copied
+		if s.epoch == 1 && s.members[joins].epoch == 1 && old.has(i) && !c.has(i) && c != 0b111111 {
 			n := *s
 			n.copy(joins, i)
 			if enough(n.members[joins].copied) {

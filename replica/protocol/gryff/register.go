@@ -117,7 +117,8 @@ func (p *Protocol) ask(o *operation, kind peerv1.Kind) *peerv1.Message {
 	switch {
 	case o.backing:
 		m.Key, m.After = nil, o.after
-	case kind == peerv1.Kind_WRITE1 && p.mistakes.WriteBesideDependencies, kind == peerv1.Kind_READ1 && p.mistakes.AskBesideDependencies:
+	case kind == peerv1.Kind_WRITE1 && p.mistakes.WriteBesideDependencies, kind == peerv1.Kind_READ1 &&
+		p.mistakes.AskBesideDependencies:
 		m.After = o.after
 	}
 	return m
@@ -210,7 +211,8 @@ func (p *Protocol) decideRead(o *operation) {
 
 func (o *operation) result(roundTrips int, fast bool) register.Result {
 	return register.Result{
-		Status: register.OK, Value: o.chosen.Value, Carstamp: o.chosen.Carstamp, RoundTrips: o.Trips + roundTrips, Fast: fast && o.Trips == 0,
+		Status: register.OK, Value: o.chosen.Value, Carstamp: o.chosen.Carstamp, RoundTrips: o.Trips + roundTrips,
+		Fast: fast && o.Trips == 0,
 	}
 }
 
@@ -226,7 +228,8 @@ func (p *Protocol) onWrite1(from view.MemberID, m *peerv1.Message) {
 	durable := p.applyFirst(m)
 	reply := p.Message(peerv1.Kind_WRITE1_REPLY, m.Op, nil)
 	wire.Put(reply, register.Versioned{Carstamp: p.Load(m.Key).Carstamp})
-	// No claim that must hold later but of what came along: a carstamp that is lost again only makes the write's larger.
+	// No claim that must hold later but of what came along: a carstamp that is lost again only makes the write's
+	// larger.
 	p.SendWhen(durable, from, reply)
 	p.applyLast(m)
 }

@@ -22,8 +22,8 @@ func of(n int, epoch uint64, journal *protocol.Journal) *Protocol {
 
 func memberOf(self view.MemberID, n int, epoch uint64, journal *protocol.Journal) *Protocol {
 	c := protocol.Config{
-		Self: self, View: view.View{Cluster: "test", Epoch: epoch}, Boot: uint32(epoch), Retry: time.Second, Suspect: time.Minute,
-		Functions: register.NewRegistry(), Limits: register.DefaultLimits(),
+		Self: self, View: view.View{Cluster: "test", Epoch: epoch}, Boot: uint32(epoch), Retry: time.Second,
+		Suspect: time.Minute, Functions: register.NewRegistry(), Limits: register.DefaultLimits(),
 	}
 	for i := range n {
 		id := view.MemberID(i + 1)
@@ -74,9 +74,12 @@ func TestUnfinishedListsEverythingOnce(t *testing.T) {
 	for _, r := range p.Unfinished() {
 		carstamp, _ := r.Resume.(register.Carstamp)
 		rmw, _ := r.Resume.(instance.Resume)
-		got = append(got, fmt.Sprintf("%d until %d: %d, %d/%d", r.Handle, r.Deadline, carstamp.Timestamp, rmw.Instance, rmw.Command))
+		got = append(got,
+			fmt.Sprintf("%d until %d: %d, %d/%d", r.Handle, r.Deadline, carstamp.Timestamp, rmw.Instance, rmw.Command))
 	}
-	want := []string{"1 until 70: 0, 0/0", "2 until 0: 0, 0/0", "3 until 90: 7, 0/0", "7 until 7: 0, 0/0", "8 until 8: 0, 0/0"}
+	want := []string{
+		"1 until 70: 0, 0/0", "2 until 0: 0, 0/0", "3 until 90: 7, 0/0", "7 until 7: 0, 0/0", "8 until 8: 0, 0/0",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("unfinished are %q, want %q", got, want)
 	}
@@ -95,8 +98,9 @@ func TestUnfinishedListsEverythingOnce(t *testing.T) {
 func TestAResumedWriteThatIsLateIsUnknown(t *testing.T) {
 	p := of(3, 1, protocol.NewJournal(protocoltest.Disk{}))
 	p.Submit(protocol.Request{
-		Handle: 7, Deadline: 5, Operation: register.Operation{Kind: register.Write, Key: "w", Value: register.Value("v")},
-		Resume: register.Carstamp{Timestamp: 3, Writer: 1},
+		Handle: 7, Deadline: 5,
+		Operation: register.Operation{Kind: register.Write, Key: "w", Value: register.Value("v")},
+		Resume:    register.Carstamp{Timestamp: 3, Writer: 1},
 	})
 	p.Tick(5)
 	if got := told(p.Ready()); !slices.Equal(got, []string{`7 unknown ""`}) {

@@ -16,8 +16,8 @@ type Mistakes struct {
 	KeepStale          bool // a writer keeps its tag though not enough found it newer than theirs
 	IgnoreLocks        bool // a member votes for a tag of a write's though it has promised a later ballot
 	CommitWithoutValue bool // a COMMIT brings no value: who has not got the write stores an empty one
-	// As in public code: the value of a stale WRITE is kept under the member's own tag, and COMMIT looks for it under the
-	// writer's.
+	// As in public code: the value of a stale WRITE is kept under the member's own tag, and COMMIT looks for it under
+	// the writer's.
 	StoreUnderOwnTag bool
 	DropEarlyCommit  bool // a COMMIT that overtakes its WRITE finds nothing to commit, and is answered all the same
 	NeverRecover     bool // a read waits for the writer's word, for ever: nobody else has the write decided

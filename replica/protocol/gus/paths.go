@@ -15,15 +15,16 @@ const (
 	pathReadOvertaken = "read.overtaken" // there is a larger tag meanwhile
 	pathReadJoined    = "read.joined"    // a read joined one that began in the same turn
 	pathReadBelow     = "read.below"     // the largest tag can't be decided, since too many have forgotten its write
-	pathAdopted       = "adopted"        // with three: a member adopted what is not final from a reader, or a reader did
-	pathWriteFast     = "write.fast"     // the tag stayed as it was guessed
-	pathWriteRetags   = "write.retags"   // the write got a larger one
-	pathWriteHeard    = "write.heard"    // a READ, or the answer to one, told the writer that its tag is held
-	pathWriteResumed  = "write.resumed"  // a write went on with the tag that it got in an earlier view
-	pathRefused       = "refused"        // a ballot was refused
-	pathForgotten     = "forgotten"      // a member could not tell what it had said of a write
-	pathRetry         = "retry"          // a question was asked again
-	pathUnsupported   = "unsupported"    // an rmw
+	// with three: a member adopted what is not final from a reader, or a reader did
+	pathAdopted      = "adopted"
+	pathWriteFast    = "write.fast"    // the tag stayed as it was guessed
+	pathWriteRetags  = "write.retags"  // the write got a larger one
+	pathWriteHeard   = "write.heard"   // a READ, or the answer to one, told the writer that its tag is held
+	pathWriteResumed = "write.resumed" // a write went on with the tag that it got in an earlier view
+	pathRefused      = "refused"       // a ballot was refused
+	pathForgotten    = "forgotten"     // a member could not tell what it had said of a write
+	pathRetry        = "retry"         // a question was asked again
+	pathUnsupported  = "unsupported"   // an rmw
 )
 
 // Paths lists the names that protocol.Config.Count can be told while the view stays what it is. That a member forgets

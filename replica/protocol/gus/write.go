@@ -25,8 +25,8 @@ func (p *Protocol) write(o *operation) {
 	members := p.everyone(o)
 	o.answered.Answer(p.Counted, p.Config.Self)
 	if p.enough == 0 {
-		// What a holder says is final in no case, so the writer's own member may hold the tag at once. Where holding it is
-		// voting for it, the writer does so last, since it may have to change the tag.
+		// What a holder says is final in no case, so the writer's own member may hold the tag at once. Where holding it
+		// is voting for it, the writer does so last, since it may have to change the tag.
 		r.hold(register.Versioned{Carstamp: o.origin, Value: o.value}, o.origin, o.born)
 		p.store(o.Key, r)
 	}

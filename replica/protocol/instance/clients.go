@@ -134,7 +134,8 @@ func (p *clients) giveUpLate(d *coordination) {
 	d.object.queue = slices.DeleteFunc(d.object.queue, func(r *request) bool {
 		late := p.Late(&r.Request)
 		if late {
-			p.Complete(r.Handle, base.Untaken(r.Operation.Kind, 0, "the operations on the key before it were not finished in time"))
+			p.Complete(r.Handle,
+				base.Untaken(r.Operation.Kind, 0, "the operations on the key before it were not finished in time"))
 		}
 		return late
 	})
@@ -149,7 +150,8 @@ func (p *clients) answerEarly(d *coordination) {
 		}
 		if r.reads() {
 			r.answered = true
-			p.Complete(r.Handle, register.Result{Status: register.OK, Value: wire.OfRecord(d.object.state.Previous).Value})
+			p.Complete(r.Handle,
+				register.Result{Status: register.OK, Value: wire.OfRecord(d.object.state.Previous).Value})
 			continue
 		}
 		if r.Operation.Kind == register.Write {

@@ -29,11 +29,11 @@ type Options struct {
 	// Commands is what the paths, as Config.Count is told, call commands.
 	Commands string
 	// Registers is where reads and writes go that are no commands. An rmw is then based on what its coordinator finds
-	// there, and it is answered when a quorum has executed it, lest a read that asks a quorum misses it. Nil: whatever is
-	// done to a key is a command; it is answered when its coordinator knows what came of it.
+	// there, and it is answered when a quorum has executed it, lest a read that asks a quorum misses it. Nil: whatever
+	// is done to a key is a command; it is answered when its coordinator knows what came of it.
 	Registers *Registers
-	// Lanes is how many instances of a key a coordinator may have in progress, at most 256; 0 stands for 1. Each lane has
-	// a writer of its own, whose instances follow each other.
+	// Lanes is how many instances of a key a coordinator may have in progress, at most 256; 0 stands for 1. Each lane
+	// has a writer of its own, whose instances follow each other.
 	Lanes int
 }
 

@@ -27,7 +27,8 @@ func about3(kind peerv1.Kind) *peerv1.Message {
 	return &peerv1.Message{
 		Kind: kind, Key: []byte("k"), Op: 1<<56 | 1<<40 | 1,
 		Instance: &peerv1.Instance{
-			Id: &peerv1.InstanceID{Writer: uint64(register.NewWriter(3, 1, 0)), Number: 1}, Status: peerv1.Status_PRE_ACCEPTED,
+			Id:       &peerv1.InstanceID{Writer: uint64(register.NewWriter(3, 1, 0)), Number: 1},
+			Status:   peerv1.Status_PRE_ACCEPTED,
 			Deps:     []*peerv1.InstanceID{{Writer: uint64(register.NewWriter(2, 1, 0)), Number: 1}},
 			Commands: []*peerv1.Command{{Function: register.Append, Args: [][]byte{[]byte("y")}, MaxValueBytes: 100}},
 			Seq:      2,
@@ -63,7 +64,9 @@ func FuzzReceive(f *testing.F) {
 		}
 		return raw
 	}
-	state := &peerv1.KeyState{Count: 3, Executed: []*peerv1.Executed{{Id: about3(0).Instance.Id, Answers: []*peerv1.Answer{{}}}}}
+	state := &peerv1.KeyState{
+		Count: 3, Executed: []*peerv1.Executed{{Id: about3(0).Instance.Id, Answers: []*peerv1.Answer{{}}}},
+	}
 	for kind := range peerv1.Kind_name { // order is irrelevant: they are seeds
 		m := about3(peerv1.Kind(kind))
 		own := m.CloneVT()
@@ -99,7 +102,9 @@ func FuzzReceive(f *testing.F) {
 func FuzzRecords(f *testing.F) {
 	writer := register.NewWriter(3, 1, 0)
 	key := append([]byte{instanceRecord}, make([]byte, 16)...)
-	for _, status := range []peerv1.Status{peerv1.Status_HEARD, peerv1.Status_PRE_ACCEPTED, peerv1.Status_ACCEPTED, peerv1.Status_COMMITTED} {
+	for _, status := range []peerv1.Status{
+		peerv1.Status_HEARD, peerv1.Status_PRE_ACCEPTED, peerv1.Status_ACCEPTED, peerv1.Status_COMMITTED,
+	} {
 		m := about3(0)
 		m.Instance.Status = status
 		raw, err := m.MarshalVT()
@@ -110,7 +115,8 @@ func FuzzRecords(f *testing.F) {
 		f.Add(append(key, 'k'), raw[:len(raw)-3])
 	}
 	state, err := (&peerv1.KeyState{
-		Count: 2, Seq: 3, Previous: &peerv1.RegisterRecord{Present: true, Value: []byte("y"), Timestamp: 1, Writer: uint64(writer)},
+		Count: 2, Seq: 3,
+		Previous: &peerv1.RegisterRecord{Present: true, Value: []byte("y"), Timestamp: 1, Writer: uint64(writer)},
 		Executed: []*peerv1.Executed{{Id: &peerv1.InstanceID{Writer: uint64(writer), Number: 2}, Reads: 1}, {}},
 		Sessions: []*peerv1.Session{{}},
 	}).MarshalVT()

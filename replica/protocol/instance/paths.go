@@ -30,7 +30,8 @@ const (
 func Paths(commands string) []string {
 	return append(named(commands,
 		pathFast, pathFastMerged, pathNotAlone, pathSlow, pathAgain, pathRetry, pathDuplicate, pathCycle,
-	), pathRecoverBegin, pathRecoverCommitted, pathRecoverAccepted, pathRecoverFast, pathRecoverNoOp, pathRecoverPreempted, pathStateInstalled)
+	), pathRecoverBegin, pathRecoverCommitted, pathRecoverAccepted, pathRecoverFast, pathRecoverNoOp,
+		pathRecoverPreempted, pathStateInstalled)
 }
 
 // PathsWithoutRegisters lists what reads and writes take besides where they are commands too.

@@ -25,7 +25,9 @@ func newCode(k int, v view.View) (*code, error) {
 		n = max(n, int(m.ID))
 	}
 	if n > maxMember {
-		return nil, fmt.Errorf("member %d: with fragments (erasureCoding) members are numbered up to %d; create a new cluster", n, maxMember)
+		return nil,
+			fmt.Errorf("member %d: with fragments (erasureCoding) members are numbered up to %d; create a new cluster",
+				n, maxMember)
 	}
 	// No goroutines: the caller is one of many shards.
 	encoder, err := reedsolomon.New(k, n-k, reedsolomon.WithMaxGoroutines(1))

@@ -40,7 +40,8 @@ func (i *inner) factory() member.Factory {
 
 func config(self view.MemberID) protocol.Config {
 	c := protocol.Config{
-		Self: self, View: view.View{Cluster: "test", Epoch: 1}, Retry: time.Second, Functions: register.NewRegistry(), Continued: true,
+		Self: self, View: view.View{Cluster: "test", Epoch: 1}, Retry: time.Second,
+		Functions: register.NewRegistry(), Continued: true,
 	}
 	for id := view.MemberID(1); id <= 3; id++ {
 		c.View.Members = append(c.View.Members, view.Member{ID: id})
@@ -123,7 +124,11 @@ func join(m *member.Member) {
 			known = []uint32{2, 1, 1}
 		}
 		for _, from := range []view.MemberID{2, 3} {
-			m.Receive(from, &peerv1.Message{Kind: kind, Epoch: 1, Known: known, Transfer: &peerv1.Transfer{Member: 1, Incarnation: 1, Last: true}})
+			m.Receive(from,
+				&peerv1.Message{
+					Kind: kind, Epoch: 1, Known: known,
+					Transfer: &peerv1.Transfer{Member: 1, Incarnation: 1, Last: true},
+				})
 		}
 	}
 }
@@ -154,7 +159,10 @@ func TestStaleRepliesAreNotHeard(t *testing.T) {
 	c.Nonce = 7
 	m := start(t, c, &inner{})
 	reply := func(from view.MemberID, nonce uint64) {
-		m.Receive(from, &peerv1.Message{Kind: peerv1.Kind_JOIN_QUERY_REPLY, Op: nonce, Epoch: 1, Transfer: &peerv1.Transfer{Incarnation: 1}})
+		m.Receive(from,
+			&peerv1.Message{
+				Kind: peerv1.Kind_JOIN_QUERY_REPLY, Op: nonce, Epoch: 1, Transfer: &peerv1.Transfer{Incarnation: 1},
+			})
 	}
 	reply(2, 6)
 	reply(3, 6)
@@ -171,8 +179,14 @@ func TestStaleRepliesAreNotHeard(t *testing.T) {
 	m.Receive(2, &peerv1.Message{Kind: peerv1.Kind_ADOPT_OK, Epoch: 1, Known: []uint32{3, 1, 1}})
 	m.Receive(3, &peerv1.Message{Kind: peerv1.Kind_ADOPT_OK, Epoch: 1, Known: []uint32{3, 1, 1}})
 	m.Ready()
-	m.Receive(2, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Epoch: 1, Known: []uint32{3, 1, 1}, Transfer: &peerv1.Transfer{Last: true}})
-	m.Receive(3, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Epoch: 1, Known: []uint32{3, 1, 1}, Transfer: &peerv1.Transfer{Last: true}})
+	m.Receive(2,
+		&peerv1.Message{
+			Kind: peerv1.Kind_TRANSFER_PAGE, Epoch: 1, Known: []uint32{3, 1, 1}, Transfer: &peerv1.Transfer{Last: true},
+		})
+	m.Receive(3,
+		&peerv1.Message{
+			Kind: peerv1.Kind_TRANSFER_PAGE, Epoch: 1, Known: []uint32{3, 1, 1}, Transfer: &peerv1.Transfer{Last: true},
+		})
 	if m.Voter() {
 		t.Error("an adoption and a transfer for an earlier disk make this one a voter")
 	}
@@ -200,7 +214,8 @@ func TestFaultLeavesNothingElse(t *testing.T) {
 	c := config(1)
 	c.Bootstrap = true
 	m := start(t, c, &inner{fault: errors.New("broken")})
-	if e := m.Ready(); e.Fault == nil || e.Persist.Sequence != 0 || len(e.Send)+len(e.SendAfterPersist)+len(e.Complete) > 0 {
+	e := m.Ready()
+	if e.Fault == nil || e.Persist.Sequence != 0 || len(e.Send)+len(e.SendAfterPersist)+len(e.Complete) > 0 {
 		t.Errorf("a broken turn has effects: %+v", e)
 	}
 }

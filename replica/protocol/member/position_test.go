@@ -105,7 +105,9 @@ func TestAnOldCopyOfADiskIsFoundOut(t *testing.T) {
 				}
 				return w.nodes[1].lost != nil
 			})
-			if text := w.nodes[1].lost.Error(); !strings.Contains(text, "has forgotten") || !strings.Contains(text, "it had 5 batches before this start, and has 4") {
+			text := w.nodes[1].lost.Error()
+			if !strings.Contains(text, "has forgotten") ||
+				!strings.Contains(text, "it had 5 batches before this start, and has 4") {
 				t.Errorf("it says %q", text)
 			}
 			// On an empty disk it is a newcomer, as with any lost one.

@@ -100,7 +100,8 @@ func TestTransferRecordTellsOfDisks(t *testing.T) {
 func TestDamagedTransferRecordIsRefused(t *testing.T) {
 	c := config(1)
 	c.Bootstrap = true
-	if _, err := member.Start(c, protocol.NewJournal(protocoltest.Disk{"mt": {0xff}}), (&inner{}).factory()); err == nil {
+	_, err := member.Start(c, protocol.NewJournal(protocoltest.Disk{"mt": {0xff}}), (&inner{}).factory())
+	if err == nil {
 		t.Error("a damaged record passes")
 	}
 }
@@ -291,7 +292,10 @@ func TestRemainingCountsDown(t *testing.T) {
 		n := w.nodes[id]
 		n.journal = protocol.NewJournal(sized{n.disk})
 		var err error
-		if n.member, err = member.Start(n.config, n.journal, func(protocol.Config, *protocol.Journal, *quorum.Incarnations) member.Inner { return n.store }); err != nil {
+		if n.member, err = member.Start(n.config, n.journal,
+			func(protocol.Config, *protocol.Journal, *quorum.Incarnations) member.Inner {
+				return n.store
+			}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -307,7 +311,8 @@ func TestRemainingCountsDown(t *testing.T) {
 		if pages > 0 {
 			before = c.Remaining
 		}
-		if sum := c.Bytes + c.SameBytes + c.Remaining; len(w.pages(4, 0)) > 0 && (sum < 2*whole-1000 || sum > 2*whole+1000) {
+		sum := c.Bytes + c.SameBytes + c.Remaining
+		if len(w.pages(4, 0)) > 0 && (sum < 2*whole-1000 || sum > 2*whole+1000) {
 			t.Errorf("%+v adds up to %d, want about %d", c, sum, 2*whole)
 		}
 	}
@@ -332,7 +337,10 @@ func FuzzReceive(f *testing.F) {
 	seed := func(kind peerv1.Kind, t *peerv1.Transfer) {
 		encoded, err := (&peerv1.Message{
 			Kind: kind, Op: 1, Epoch: 2, Known: []uint32{1, 2, 1, 1}, Transfer: t, Start: 1, Batches: 1 << 63,
-			Positions: []*peerv1.Position{{}, {Member: 1, Incarnation: 9}, {Member: 4, Incarnation: 1, Start: 1 << 63, Batches: 1, Before: 1 << 63}},
+			Positions: []*peerv1.Position{
+				{}, {Member: 1, Incarnation: 9},
+				{Member: 4, Incarnation: 1, Start: 1 << 63, Batches: 1, Before: 1 << 63},
+			},
 		}).MarshalVT()
 		if err != nil {
 			f.Fatal(err)
@@ -345,7 +353,8 @@ func FuzzReceive(f *testing.F) {
 		seed(peerv1.Kind(kind), &peerv1.Transfer{From: []byte("r0"), Until: []byte("r1"), Prints: make([]byte, 17)})
 		seed(peerv1.Kind(kind), &peerv1.Transfer{Until: []byte("r1"), Compared: 1 << 63, Remaining: 1 << 63})
 		seed(peerv1.Kind(kind), &peerv1.Transfer{Prints: make([]byte, 32), Last: true})
-		seed(peerv1.Kind(kind), &peerv1.Transfer{Records: []*peerv1.Record{{}, {Key: []byte("r2")}, {Key: []byte("m")}}})
+		seed(peerv1.Kind(kind),
+			&peerv1.Transfer{Records: []*peerv1.Record{{}, {Key: []byte("r2")}, {Key: []byte("m")}}})
 		seed(peerv1.Kind(kind), &peerv1.Transfer{Last: true})
 	}
 	f.Fuzz(func(t *testing.T, from uint8, encoded []byte) {
@@ -364,7 +373,8 @@ func FuzzReceive(f *testing.F) {
 			n := w.nodes[id]
 			if id == 2 { // it has an incarnation
 				for _, other := range []view.MemberID{1, 3, 4} {
-					n.member.Receive(other, &peerv1.Message{Kind: peerv1.Kind_JOIN_QUERY_REPLY, Epoch: 2, Op: n.config.Nonce})
+					n.member.Receive(other,
+						&peerv1.Message{Kind: peerv1.Kind_JOIN_QUERY_REPLY, Epoch: 2, Op: n.config.Nonce})
 				}
 			}
 			n.member.Tick(1)
@@ -378,7 +388,8 @@ func FuzzReceive(f *testing.F) {
 			if e := n.member.Ready(); e.Fault == nil {
 				n.disk.Write(e.Persist)
 			}
-			if id != 2 && len(m.Known) == 0 && m.Kind != peerv1.Kind_ADOPT && m.Incarnation < 2 && !bytes.Equal(own, n.disk["m"]) {
+			if id != 2 && len(m.Known) == 0 && m.Kind != peerv1.Kind_ADOPT && m.Incarnation < 2 &&
+				!bytes.Equal(own, n.disk["m"]) {
 				t.Errorf("a message changed what member %d knows of itself", id)
 			}
 			if c.Fetched || id == 2 && n.member.Voter() {

@@ -25,7 +25,8 @@ func TestAPageAboveTheBoundIsRefused(t *testing.T) {
 	m := w.nodes[4].member
 	m.Receive(2, &peerv1.Message{Kind: peerv1.Kind_READ1, Epoch: 2, Timestamp: register.MaxNumber + 1})
 	m.Receive(2, &peerv1.Message{Kind: peerv1.Kind_READ1, Epoch: 2, Timestamp: register.MaxNumber + 1})
-	if e := m.Ready(); len(e.Refused) != 1 || e.Refused[0].From != 2 || !errors.Is(e.Refused[0].Why, register.ErrNumber) {
+	e := m.Ready()
+	if len(e.Refused) != 1 || e.Refused[0].From != 2 || !errors.Is(e.Refused[0].Why, register.ErrNumber) {
 		t.Errorf("of what was not believed is told %+v", e.Refused)
 	}
 }

@@ -31,8 +31,9 @@ func NewTrio(tb testing.TB, start Starter) *Trio {
 		t.disks[i] = Disk{}
 		t.journals[i] = protocol.NewJournal(t.disks[i])
 		c := protocol.Config{
-			Self: view.MemberID(i + 1), View: v, Boot: 1, Functions: register.NewRegistry(), Limits: register.DefaultLimits(),
-			Retry: time.Second, Suspect: time.Minute, Bootstrap: true, Continued: true,
+			Self: view.MemberID(i + 1), View: v, Boot: 1, Functions: register.NewRegistry(),
+			Limits: register.DefaultLimits(),
+			Retry:  time.Second, Suspect: time.Minute, Bootstrap: true, Continued: true,
 			Nearest: []view.MemberID{view.MemberID((i+1)%3 + 1), view.MemberID((i+2)%3 + 1)},
 		}
 		m, err := start(c, t.journals[i])

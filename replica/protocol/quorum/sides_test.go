@@ -101,7 +101,8 @@ func TestQuorums(t *testing.T) {
 		for _, id := range c.lost {
 			r.Learn(id, 2)
 		}
-		if q, f, m := p.Quorum(r, c.also), p.Fast(r, c.also), p.Meets(r, c.also); q != c.quorum || f != c.fast || m != c.meets {
+		q, f, m := p.Quorum(r, c.also), p.Fast(r, c.also), p.Meets(r, c.also)
+		if q != c.quorum || f != c.fast || m != c.meets {
 			t.Errorf("%s: quorum %t, fast %t, meets %t; want %t, %t, %t", c.name, q, f, m, c.quorum, c.fast, c.meets)
 		}
 		if r.HasFast() == c.config.View.Joint() {
@@ -113,7 +114,8 @@ func TestQuorums(t *testing.T) {
 // What a set is by the view, it is to a tally; with all sets of members, of present and of lost disks.
 func TestQuorumsAreTheView(t *testing.T) {
 	for _, c := range []*protocol.Config{
-		change(ids{1, 2, 3}, nil, nil), change(ids{1, 2, 3, 4, 5, 6, 7}, nil, nil), change(ids{1, 2, 3}, nil, ids{4, 5}),
+		change(ids{1, 2, 3}, nil, nil), change(ids{1, 2, 3, 4, 5, 6, 7}, nil, nil),
+		change(ids{1, 2, 3}, nil, ids{4, 5}),
 		change(ids{1, 2, 3}, ids{4, 5}, nil), change(ids{1}, ids{2, 3}, ids{4, 5}), change(ids{1, 2}, ids{3}, ids{4}),
 		change(ids{1}, nil, ids{2, 3}), change(ids{1}, ids{2, 3}, nil), change(nil, ids{1, 2, 3}, ids{4, 5, 6}),
 	} {
@@ -134,7 +136,8 @@ func TestQuorumsAreTheView(t *testing.T) {
 				}
 				has := func(id view.MemberID) bool { return set&^lost&(1<<c.View.Index(id)) != 0 }
 				if p.Quorum(r, 0) != c.View.Quorum(has) || p.Meets(r, 0) != c.View.Meets(has) {
-					t.Fatalf("%v, answers %b, lost %b: quorum %t, meets %t", c.View.Members, set, lost, p.Quorum(r, 0), p.Meets(r, 0))
+					t.Fatalf("%v, answers %b, lost %b: quorum %t, meets %t", c.View.Members, set, lost,
+						p.Quorum(r, 0), p.Meets(r, 0))
 				}
 			}
 		}
@@ -168,7 +171,8 @@ func TestWhomToAsk(t *testing.T) {
 		{"3 to 5", change(ids{1, 2, 3}, nil, ids{4, 5}), nil, ids{2, 3}, ids{2, 3}},
 		{"3 to 5, newcomers near", change(ids{1, 2, 3}, nil, ids{4, 5}), ids{4, 5, 3, 2}, ids{4, 5, 3}, ids{4, 5, 3}},
 		{"5 to 3", change(ids{1, 2, 3}, ids{4, 5}, nil), nil, ids{2, 3}, ids{2, 3}},
-		{"5 to 3, leaving ones near", change(ids{1, 2, 3}, ids{4, 5}, nil), ids{5, 4, 3, 2}, ids{5, 4, 3}, ids{5, 4, 3}},
+		{"5 to 3, leaving ones near", change(ids{1, 2, 3}, ids{4, 5}, nil), ids{5, 4, 3, 2},
+			ids{5, 4, 3}, ids{5, 4, 3}},
 		{"3 to 3", change(ids{1, 2}, ids{3}, ids{4}), ids{4, 3, 2}, ids{4, 3}, ids{4, 3}},
 		{"3 to 3, one of both sides near", change(ids{1, 2}, ids{3}, ids{4}), nil, ids{2}, ids{2}},
 		{"3 to 3, all move", change(nil, ids{1, 2, 3}, ids{4, 5, 6}), nil, ids{2, 3, 4, 5}, ids{2, 3, 4, 5}},

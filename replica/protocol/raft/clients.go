@@ -42,7 +42,11 @@ func (c *clients) begin(r protocol.Request) {
 	o := &operation{request: r}
 	if done, resumed := r.Resume.(resume); resumed && r.Operation.Kind != register.Read && !c.mistakes.ResumeAsNew {
 		if done.author != c.author {
-			c.Complete(r.Handle, register.Result{Status: register.Unknown, Message: "the disk that knew of the operation is lost; it may have taken effect"})
+			c.Complete(r.Handle,
+				register.Result{
+					Status:  register.Unknown,
+					Message: "the disk that knew of the operation is lost; it may have taken effect",
+				})
 			return
 		}
 		c.Took(pathResumed)
@@ -122,8 +126,8 @@ func (c *clients) expire(o *operation) {
 	c.finish(o, 0, result)
 }
 
-// finish answers a client with what rests on the log up to an index: this member is one of those that hold it. Its round
-// trips are the wide-area ones from the leader to a quorum, and to the leader.
+// finish answers a client with what rests on the log up to an index: this member is one of those that hold it. Its
+// round trips are the wide-area ones from the leader to a quorum, and to the leader.
 func (c *clients) finish(o *operation, index uint64, r register.Result) {
 	r.RoundTrips = min(1, c.Config.View.Size()-1)
 	if o.far {
@@ -157,8 +161,8 @@ func (c *clients) finishIfUnseen(o *operation) {
 	}
 }
 
-// confirm notes that a read may be answered by the state after an entry: any that was committed when one confirmation of
-// it began.
+// confirm notes that a read may be answered by the state after an entry: any that was committed when one confirmation
+// of it began.
 func (c *clients) confirm(number, index uint64) {
 	if o := c.operations.Find(number); o != nil && o.reads() && !o.confirmed {
 		o.index, o.confirmed = index, true

@@ -13,9 +13,18 @@ var Definition = definition.Protocol{
 		Name: "Raft", Consistency: capability.Linearizable, Members: capability.Sizes(),
 		Note: "1 is for the leader's site",
 		Operations: []capability.Operation{
-			{Kind: register.Read, Best: capability.Trips(1, capability.Majority), Worst: capability.Trips(2, capability.Majority)},
-			{Kind: register.Write, Best: capability.Trips(1, capability.Majority), Worst: capability.Trips(2, capability.Majority)},
-			{Kind: register.RMW, Best: capability.Trips(1, capability.Majority), Worst: capability.Trips(2, capability.Majority)},
+			{
+				Kind: register.Read, Best: capability.Trips(1, capability.Majority),
+				Worst: capability.Trips(2, capability.Majority),
+			},
+			{
+				Kind: register.Write, Best: capability.Trips(1, capability.Majority),
+				Worst: capability.Trips(2, capability.Majority),
+			},
+			{
+				Kind: register.RMW, Best: capability.Trips(1, capability.Majority),
+				Worst: capability.Trips(2, capability.Majority),
+			},
 		},
 	},
 	Factory: Factory,

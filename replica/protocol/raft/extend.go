@@ -28,7 +28,8 @@ type Extension interface {
 	Executed(index uint64, entry *peerv1.RaftEntry)
 	// Advanced says that the state is that of a later entry: some were executed, or it came from another member.
 	Advanced()
-	// Unsynced is the index of the last entry for a key that this member, which leads, has executed and not applied; or 0.
+	// Unsynced is the index of the last entry for a key that this member, which leads, has executed and not applied; or
+	// 0.
 	Unsynced(key []byte) uint64
 }
 
@@ -47,7 +48,8 @@ func (none) Unsynced([]byte) uint64                 { return 0 }
 
 // Extended makes Raft with an extension, which add makes.
 func Extended(
-	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, tuning Tuning, mistakes Mistakes, add func(*Protocol) Extension,
+	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, tuning Tuning, mistakes Mistakes,
+	add func(*Protocol) Extension,
 ) *Protocol {
 	p := prepare(config, journal, known, tuning, mistakes)
 	p.extended = true

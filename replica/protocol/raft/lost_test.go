@@ -19,7 +19,8 @@ import (
 func lone(m Mistakes) (*Protocol, *quorum.Incarnations, *protocol.Journal) {
 	c := protocol.Config{
 		Self: 1, View: view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}},
-		Nearest: []view.MemberID{2, 3}, Boot: 1, Retry: time.Second, Suspect: 3 * time.Second, Functions: register.NewRegistry(),
+		Nearest: []view.MemberID{2, 3}, Boot: 1, Retry: time.Second, Suspect: 3 * time.Second,
+		Functions: register.NewRegistry(),
 	}
 	r, j := quorum.FirstDisks(c.View), protocol.NewJournal(protocoltest.Disk{})
 	return newProtocol(c, j, r, defaultTuning, m), r, j
@@ -66,7 +67,8 @@ func TestNewcomerVotesForNobodyInTermsOfItsLostDisk(t *testing.T) {
 		turn(t, p, j)
 		votes := func(term uint64) (granted bool) {
 			hear(t, p, &raftpb.Message{
-				Type: raftpb.MsgVote.Enum(), From: new(uint64(2)), To: new(uint64(1)), Term: new(term), Index: new(uint64(9)), LogTerm: new(uint64(4)),
+				Type: raftpb.MsgVote.Enum(), From: new(uint64(2)), To: new(uint64(1)), Term: new(term),
+				Index: new(uint64(9)), LogTerm: new(uint64(4)),
 			})
 			for _, m := range turn(t, p, j) {
 				granted = granted || m.GetType() == raftpb.MsgVoteResp && !m.GetReject()

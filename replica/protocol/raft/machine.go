@@ -17,8 +17,8 @@ import (
 type machine struct {
 	records
 	applied *peerv1.RaftApplied // what was handed out never changes
-	// extended: there is an Extension. Clients then see the number of commands on a key as its carstamp, and not the place
-	// in the log: it is known before a command has its place, and the same wherever that comes to be.
+	// extended: there is an Extension. Clients then see the number of commands on a key as its carstamp, and not the
+	// place in the log: it is known before a command has its place, and the same wherever that comes to be.
 	extended bool
 }
 
@@ -47,7 +47,9 @@ type touched struct {
 }
 
 func (m *machine) run() *run {
-	m.applied = &peerv1.RaftApplied{Epoch: m.applied.Epoch, Served: m.applied.Served, Authors: slices.Clone(m.applied.Authors)}
+	m.applied = &peerv1.RaftApplied{
+		Epoch: m.applied.Epoch, Served: m.applied.Served, Authors: slices.Clone(m.applied.Authors),
+	}
 	return &run{machine: m, byKey: map[string]*touched{}}
 }
 
@@ -125,13 +127,16 @@ func (m *machine) performRMW(state *peerv1.KeyState, c *peerv1.Command, at regis
 	if out.Refused == "" && out.Changed {
 		value = out.Next
 	}
-	answer := m.become(state, at, value, &peerv1.Answer{Present: out.Reply.Present(), Value: out.Reply, Refused: out.Refused})
+	answer := m.become(state, at, value,
+		&peerv1.Answer{Present: out.Reply.Present(), Value: out.Reply, Refused: out.Refused})
 	session.Remember(state, c, answer)
 	return answer
 }
 
 // become gives a key a value that was made at a place of the log, and an answer the carstamp that clients see.
-func (m *machine) become(state *peerv1.KeyState, at register.Carstamp, v register.Value, a *peerv1.Answer) *peerv1.Answer {
+func (m *machine) become(
+	state *peerv1.KeyState, at register.Carstamp, v register.Value, a *peerv1.Answer,
+) *peerv1.Answer {
 	state.Previous = wire.Record(register.Versioned{Carstamp: at, Value: v})
 	if m.extended {
 		state.Count++
@@ -150,7 +155,9 @@ func (m *machine) seen(state *peerv1.KeyState) register.Carstamp {
 }
 
 func (m *machine) authorAt(author uint64) (int, bool) {
-	return slices.BinarySearchFunc(m.applied.Authors, author, func(a *peerv1.RaftAuthor, w uint64) int { return cmp.Compare(a.Author, w) })
+	return slices.BinarySearchFunc(m.applied.Authors, author, func(a *peerv1.RaftAuthor, w uint64) int {
+		return cmp.Compare(a.Author, w)
+	})
 }
 
 // Over reports whether a command must not be executed any more: it was, or its author has given it up.

@@ -41,8 +41,8 @@ const (
 // left out are rare: pathDropped, and pathUnseen, which needs a client without a session.
 func Paths() []string {
 	return []string{
-		pathElected, pathCampaign, pathStepDown, pathContent, pathRecount, pathForward, pathRetry, pathAgain, pathDuplicate,
-		pathCompact, pathPull, pathInstall, pathUnknown, pathUnavailable,
+		pathElected, pathCampaign, pathStepDown, pathContent, pathRecount, pathForward, pathRetry,
+		pathAgain, pathDuplicate, pathCompact, pathPull, pathInstall, pathUnknown, pathUnavailable,
 	}
 }
 

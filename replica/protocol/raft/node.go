@@ -113,7 +113,9 @@ func (p *Protocol) step(from view.MemberID, m *peerv1.Message) {
 		return
 	case raftpb.MsgHeartbeat:
 		if r.GetCommit() > p.log.last() { // a leader tells nobody of more than what it has acknowledged
-			p.Refuse(from, fmt.Errorf("a leader tells of a commit up to entry %d, and the log here ends with %d", r.GetCommit(), p.log.last()))
+			p.Refuse(from,
+				fmt.Errorf("a leader tells of a commit up to entry %d, and the log here ends with %d",
+					r.GetCommit(), p.log.last()))
 			return
 		}
 	case raftpb.MsgApp, raftpb.MsgVote:
@@ -131,12 +133,15 @@ func (p *Protocol) step(from view.MemberID, m *peerv1.Message) {
 // follow, or with entries that do not follow each other.
 func check(r *raftpb.Message) error {
 	last := r.GetSnapshot().GetMetadata()
-	most := max(r.GetTerm(), r.GetLogTerm(), r.GetIndex(), r.GetCommit(), r.GetRejectHint(), last.GetIndex(), last.GetTerm())
+	most := max(r.GetTerm(), r.GetLogTerm(), r.GetIndex(), r.GetCommit(), r.GetRejectHint(),
+		last.GetIndex(), last.GetTerm())
 	before, term := r.GetIndex(), uint64(0)
 	for _, e := range r.GetEntries() {
 		most = max(most, e.GetTerm(), e.GetIndex())
-		if before++; r.GetType() == raftpb.MsgApp && (e.GetIndex() != before || e.GetTerm() < term || e.GetTerm() > r.GetTerm()) {
-			return fmt.Errorf("entry %d of term %d does not follow the one before it, in a message of term %d", e.GetIndex(), e.GetTerm(), r.GetTerm())
+		if before++; r.GetType() == raftpb.MsgApp &&
+			(e.GetIndex() != before || e.GetTerm() < term || e.GetTerm() > r.GetTerm()) {
+			return fmt.Errorf("entry %d of term %d does not follow the one before it, in a message of term %d",
+				e.GetIndex(), e.GetTerm(), r.GetTerm())
 		}
 		term = e.GetTerm()
 	}

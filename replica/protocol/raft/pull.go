@@ -38,7 +38,8 @@ type pull struct {
 
 func (m *machine) pull(from view.MemberID, above, least uint64, snapshot *raftpb.Message) *pull {
 	q := &pull{
-		machine: m, from: from, incarnation: m.Incarnations.Of(from), op: m.Op(), above: above, least: least, snapshot: snapshot,
+		machine: m, from: from, incarnation: m.Incarnations.Of(from), op: m.Op(), above: above,
+		least: least, snapshot: snapshot,
 	}
 	q.ask()
 	return q
@@ -52,7 +53,8 @@ func (q *pull) ask() {
 	q.Send(q.from, m)
 }
 
-// tick asks again, and reports whether there is still hope: without, whoever leads says again that this member is behind.
+// tick asks again, and reports whether there is still hope: without, whoever leads says again that this member is
+// behind.
 func (q *pull) tick() bool {
 	if q.incarnation != q.Incarnations.Of(q.from) || q.vain >= patience {
 		return false
@@ -167,7 +169,8 @@ func (p *Protocol) onExecuted(from view.MemberID, m *peerv1.Message) {
 		p.Refuse(from, fmt.Errorf("decode a page of its state: %w", err))
 		return
 	}
-	if !bytes.Equal(page.After, q.after) || q.from != from || !p.knowsMe(m) || !page.Last && bytes.Compare(page.Until, q.after) <= 0 {
+	if !bytes.Equal(page.After, q.after) || q.from != from || !p.knowsMe(m) ||
+		!page.Last && bytes.Compare(page.Until, q.after) <= 0 {
 		return
 	}
 	if !q.take(page) {

@@ -78,7 +78,8 @@ func (p *Protocol) askReads() {
 // confirmed tells those of a batch from which index on the state may answer them.
 func (p *Protocol) confirmed(number, index uint64) {
 	if p.extended {
-		index = max(index, p.applied.Index) // clients may have known of what was not committed when the confirmation began
+		// clients may have known of what was not committed when the confirmation began
+		index = max(index, p.applied.Index)
 	}
 	for _, r := range p.reads.end(number) {
 		if at := p.extension.Unsynced(r.key); at > p.applied.Index {

@@ -18,7 +18,9 @@ func (p *Protocol) decidePrepared(o *object, d *drive) {
 		}
 		return
 	}
-	rs := slices.DeleteFunc(slices.Clone(d.replies), func(r reply) bool { return r.Promised != granted || !r.granted && !p.mistakes.NotGranted })
+	rs := slices.DeleteFunc(slices.Clone(d.replies), func(r reply) bool {
+		return r.Promised != granted || !r.granted && !p.mistakes.NotGranted
+	})
 	highest := rs.highest()
 	last, _ := rs.state(highest)
 	d.round = granted
@@ -157,7 +159,8 @@ func (p *Protocol) answer(o *object, b *batch, answers []*peerv1.Answer) {
 		}
 		r.answered = true
 		if answers[k].Expired && r.Operation.Kind == register.Read {
-			p.joinRead(o, &request{Request: r.Request, trips: r.trips + b.trips}) // it was in a batch whose answers nobody has
+			// it was in a batch whose answers nobody has
+			p.joinRead(o, &request{Request: r.Request, trips: r.trips + b.trips})
 			continue
 		}
 		trips := b.trips + r.trips
@@ -191,7 +194,8 @@ func (b *batch) recall(kept []*peerv1.Answer) []*peerv1.Answer {
 		return kept
 	}
 	for _, t := range b.tried {
-		if slices.EqualFunc(t, kept, func(x, y *peerv1.Answer) bool { return x.Timestamp == y.Timestamp && x.Writer == y.Writer }) {
+		if slices.EqualFunc(t, kept,
+			func(x, y *peerv1.Answer) bool { return x.Timestamp == y.Timestamp && x.Writer == y.Writer }) {
 			return t
 		}
 	}

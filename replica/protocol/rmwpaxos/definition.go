@@ -10,15 +10,25 @@ import (
 // Definition defines protocol RMWPaxos.
 var Definition = definition.Protocol{
 	Row: capability.Protocol{
-		// The worst is whatever the order of messages: what loses its round is handed to the key's proposer, which may lose
-		// too, finishes what the other one began, and then writes.
+		// The worst is whatever the order of messages: what loses its round is handed to the key's proposer, which may
+		// lose too, finishes what the other one began, and then writes.
 		Name: "RMWPaxos", Consistency: capability.Linearizable, Members: capability.Sizes(),
-		Note: "1 is for a read of a register at rest, and for an update by the member that updated it last; the worst has one operation of " +
+		Note: "1 is for a read of a register at rest, and for an update by the member that updated it last; the " +
+			"worst has one operation of " +
 			"another member in the way, and more of them can make it more, without a bound",
 		Operations: []capability.Operation{
-			{Kind: register.Read, Best: capability.Trips(1, capability.Majority), Worst: capability.Trips(8, capability.Majority)},
-			{Kind: register.Write, Best: capability.Trips(1, capability.Majority), Worst: capability.Trips(9, capability.Majority)},
-			{Kind: register.RMW, Best: capability.Trips(1, capability.Majority), Worst: capability.Trips(9, capability.Majority)},
+			{
+				Kind: register.Read, Best: capability.Trips(1, capability.Majority),
+				Worst: capability.Trips(8, capability.Majority),
+			},
+			{
+				Kind: register.Write, Best: capability.Trips(1, capability.Majority),
+				Worst: capability.Trips(9, capability.Majority),
+			},
+			{
+				Kind: register.RMW, Best: capability.Trips(1, capability.Majority),
+				Worst: capability.Trips(9, capability.Majority),
+			},
 		},
 	},
 	Factory: Factory,
@@ -37,11 +47,19 @@ var DefinitionAtLeastOnce = definition.Protocol{
 		Name: "RMWPaxosAtLeastOnce", Consistency: capability.Linearizable, Members: capability.Sizes(),
 		Note: "as RMWPaxos, for idempotent functions alone",
 		Operations: []capability.Operation{
-			{Kind: register.Read, Best: capability.Trips(1, capability.Majority), Worst: capability.Trips(8, capability.Majority)},
-			{Kind: register.Write, Refusal: "protocol RMWPaxosAtLeastOnce has no plain writes: it may apply an update more than " +
-				"once, and a write that is applied again takes back what was written after it; call set-newest.v1, which " +
-				"writes with a version, or use protocol RMWPaxos"},
-			{Kind: register.RMW, Best: capability.Trips(1, capability.Majority), Worst: capability.Trips(9, capability.Majority), Idempotent: true},
+			{
+				Kind: register.Read, Best: capability.Trips(1, capability.Majority),
+				Worst: capability.Trips(8, capability.Majority),
+			},
+			{Kind: register.Write,
+				Refusal: "protocol RMWPaxosAtLeastOnce has no plain writes: it may apply an update more than " +
+					"once, and a write that is applied again takes back what was written after it; call " +
+					"set-newest.v1, which " +
+					"writes with a version, or use protocol RMWPaxos"},
+			{
+				Kind: register.RMW, Best: capability.Trips(1, capability.Majority),
+				Worst: capability.Trips(9, capability.Majority), Idempotent: true,
+			},
 		},
 	},
 	Factory: AtLeastOnce,

@@ -9,8 +9,10 @@ import (
 )
 
 // writeRefusal is what the table of protocols says of plain writes at least once.
-const writeRefusal = "protocol RMWPaxosAtLeastOnce has no plain writes: it may apply an update more than once, and a write that is " +
-	"applied again takes back what was written after it; call set-newest.v1, which writes with a version, or use protocol RMWPaxos"
+const writeRefusal = "protocol RMWPaxosAtLeastOnce has no plain writes: it may apply an update more than once, and a " +
+	"write that is " +
+	"applied again takes back what was written after it; call set-newest.v1, which writes with a version, or use " +
+	"protocol RMWPaxos"
 
 // refused ends a request for an update that may be applied only once, in a register that may apply it more often.
 func (p *Protocol) refused(r protocol.Request) bool {
@@ -25,7 +27,8 @@ func (p *Protocol) refused(r protocol.Request) bool {
 		}
 	case register.RMW:
 		if !p.Config.Functions.Idempotent(op.Call.Function) && !p.mistakes.AnyFunction {
-			message = fmt.Sprintf("rmw function %s is not idempotent, and protocol RMWPaxosAtLeastOnce may apply an update more than once: call one of %s, or use "+
+			message = fmt.Sprintf("rmw function %s is not idempotent, and protocol RMWPaxosAtLeastOnce may apply an "+
+				"update more than once: call one of %s, or use "+
 				"protocol RMWPaxos", op.Call.Function, strings.Join(p.Config.Functions.IdempotentNames(), ", "))
 		}
 	}

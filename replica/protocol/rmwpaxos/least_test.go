@@ -20,7 +20,8 @@ func newClusterAtLeastOnce(n int) *cluster {
 
 func setNewest(key string, version int, id register.ID) register.Operation {
 	return register.Operation{Kind: register.RMW, Key: key, ID: id, Call: register.Call{
-		Function: register.SetNewest, Args: [][]byte{[]byte(strconv.Itoa(version)), []byte("0123456789abcdef")}, MaxValueBytes: 1 << 20,
+		Function: register.SetNewest, Args: [][]byte{[]byte(strconv.Itoa(version)), []byte("0123456789abcdef")},
+		MaxValueBytes: 1 << 20,
 	}}
 }
 
@@ -32,7 +33,8 @@ func TestAtLeastOnceRefusesWhatIsNotIdempotent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, op := range []register.Operation{write("k", "v"), {Kind: register.Write, Key: "k"}} {
-		if r := c.submit(1, op); r.Status != register.Unsupported || r.Message != row.Operation(register.Write).Refusal {
+		if r := c.submit(1, op); r.Status != register.Unsupported ||
+			r.Message != row.Operation(register.Write).Refusal {
 			t.Errorf("a write is answered by %+v, want the refusal of the table of protocols", r)
 		}
 	}
@@ -71,7 +73,9 @@ func TestWhatAtLeastOnceSaves(t *testing.T) {
 			c = newClusterAtLeastOnce(3)
 		}
 		for i := range sessions {
-			id := register.ID{Session: uint64(i+1) << 40, Number: 1, FirstIncomplete: 1, IssuedAt: 1_700_000_000_000 + int64(i)}
+			id := register.ID{
+				Session: uint64(i+1) << 40, Number: 1, FirstIncomplete: 1, IssuedAt: 1_700_000_000_000 + int64(i),
+			}
 			r := c.submit(i%3+1, setNewest("k", i+1, id))
 			if r.Status != register.OK {
 				t.Fatalf("update %d is answered by %+v", i, r)
@@ -124,7 +128,11 @@ func BenchmarkUpdatesOfManySessions(b *testing.B) {
 				i++
 				session := uint64(i%1000) + 1
 				number := uint64(i/1000) + 1
-				c.submit(1, setNewest("k", i, register.ID{Session: session << 40, Number: number, FirstIncomplete: number, IssuedAt: int64(i)}))
+				c.submit(1,
+					setNewest("k", i,
+						register.ID{
+							Session: session << 40, Number: number, FirstIncomplete: number, IssuedAt: int64(i),
+						}))
 			}
 			for range 1000 {
 				update()

@@ -66,7 +66,9 @@ func (p *Protocol) resume(o *object, r protocol.Request, done resume) {
 	}
 	if b.number != done.batch {
 		p.Complete(r.Handle, register.Result{
-			Status: register.Unknown, Message: "the view changed, and what came of the " + r.Operation.Kind.String() + " was forgotten meanwhile; it may have taken effect",
+			Status: register.Unknown,
+			Message: "the view changed, and what came of the " + r.Operation.Kind.String() +
+				" was forgotten meanwhile; it may have taken effect",
 		})
 		return
 	}

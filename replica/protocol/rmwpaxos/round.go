@@ -5,8 +5,8 @@ import (
 )
 
 // round orders proposals (section 5.3, rounds): by its number alone. Two rounds of one number and different ids are
-// neither equal nor in an order, so "higher" compares numbers and "equal" compares both. The id is the proposer with its
-// attempt; no round is issued twice. The zero round is the initial one, r_voted = (0, ⊥).
+// neither equal nor in an order, so "higher" compares numbers and "equal" compares both. The id is the proposer with
+// its attempt; no round is issued twice. The zero round is the initial one, r_voted = (0, ⊥).
 type round = base.Ballot
 
 // above is r > s of the paper.

@@ -32,7 +32,9 @@ func (w *world) after(d *datadriven.TestData, client string) error {
 func describeAfter(after []*peerv1.Dependency) string {
 	var parts []string
 	for _, d := range after {
-		parts = append(parts, fmt.Sprintf("%s = %s at %s", d.Key, notation.Value(d.Present, d.Value), notation.Tag(d.Timestamp, d.Writer, d.Rmws)))
+		parts = append(parts,
+			fmt.Sprintf("%s = %s at %s", d.Key, notation.Value(d.Present, d.Value),
+				notation.Tag(d.Timestamp, d.Writer, d.Rmws)))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -25,7 +25,8 @@ func (w *world) change(d *datadriven.TestData) (err error) {
 		d.MaybeScanArgs(w.t, "join", &join)
 		for i := range join {
 			id := w.view.LastIssued() + view.MemberID(i+1)
-			newcomers = append(newcomers, membership.Founder{ID: id, Site: notation.Member(id), Disk: "disk-" + notation.Member(id)})
+			newcomers = append(newcomers,
+				membership.Founder{ID: id, Site: notation.Member(id), Disk: "disk-" + notation.Member(id)})
 		}
 		leave, _ := d.Arg("leave")
 		for _, name := range leave.Vals {
@@ -61,7 +62,8 @@ func (w *world) configure(n *node) error {
 	unfinished := n.member.Unfinished()
 	n.member = nil
 	if n.view.Index(n.id) < 0 {
-		w.printf("%s: is not in the view of epoch %d, and stops with %d operations", n.name, n.view.Epoch, len(unfinished))
+		w.printf("%s: is not in the view of epoch %d, and stops with %d operations", n.name,
+			n.view.Epoch, len(unfinished))
 		return nil
 	}
 	if err := w.start(n); err != nil {

@@ -125,7 +125,8 @@ func describeRegister(r *peerv1.RegisterRecord) string {
 
 func describeTransfer(t *peerv1.Transfer) string {
 	var parts notation.Parts
-	parts.Add(t.GetMember() != 0, "member %s, incarnation %d", notation.Member(view.MemberID(t.GetMember())), t.GetIncarnation())
+	parts.Add(t.GetMember() != 0, "member %s, incarnation %d",
+		notation.Member(view.MemberID(t.GetMember())), t.GetIncarnation())
 	parts.Add(len(t.GetFrom()) > 0, "behind %q", t.GetFrom())
 	for _, r := range t.GetRecords() {
 		parts = append(parts, describeRecord(r.Key, r.Value))
@@ -174,7 +175,9 @@ func describeRecord(key, value []byte) string {
 	case kind == 'm' && name == "t" && transfer.UnmarshalVT(value) == nil:
 		return describeTransferRecord(&transfer)
 	case kind == 'm' && name != "t" && member.UnmarshalVT(value) == nil:
-		parts := notation.Parts{fmt.Sprintf("member: incarnation %d, voter %t, knows %v", member.Incarnation, member.Voter, member.Known)}
+		parts := notation.Parts{
+			fmt.Sprintf("member: incarnation %d, voter %t, knows %v", member.Incarnation, member.Voter, member.Known),
+		}
 		parts.Add(member.Epoch > 1, "epoch %d", member.Epoch)
 		return strings.Join(parts, ", ")
 	case kind == 's' && state.UnmarshalVT(value) == nil:

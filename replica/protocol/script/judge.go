@@ -29,7 +29,9 @@ type sessions struct {
 
 // newSessions has no clients yet. The history's clock counts what is noted in it.
 func newSessions() sessions {
-	return sessions{pasts: map[string]*register.Past{}, recorder: history.NewRecorder(func() time.Duration { return 0 })}
+	return sessions{
+		pasts: map[string]*register.Past{}, recorder: history.NewRecorder(func() time.Duration { return 0 }),
+	}
 }
 
 // begin notes that a client submits an operation at a member. What comes of it is noted when it ends; a crash of the
@@ -74,7 +76,8 @@ func (s *sessions) told(from, to string, d register.Dependency) {
 // judge decides whether the clients saw a regular sequential store.
 func (s *sessions) judge(t *testing.T) (history.RSCVerdict, error) {
 	record := s.recorder.Record()
-	return history.CheckRSC(t.Context(), record.Operations, history.RSCOptions{Messages: s.messages, Fences: record.Fences})
+	return history.CheckRSC(t.Context(), record.Operations,
+		history.RSCOptions{Messages: s.messages, Fences: record.Fences})
 }
 
 // attach has an operation come after what its client depends on.

@@ -172,7 +172,8 @@ const (
 )
 
 func (k kind) String() string {
-	return [...]string{"loss", "delay", "crash", "lost disk", "added operation", "added operation, delivered at once", "session told"}[k]
+	return [...]string{"loss", "delay", "crash", "lost disk", "added operation",
+		"added operation, delivered at once", "session told"}[k]
 }
 
 // schedule is a script with what perturbs it.
@@ -456,5 +457,6 @@ func (w *world) goOn() {
 
 // String is for people.
 func (w *Wrong) String() string {
-	return fmt.Sprintf("schedule %d, near %s, is judged as %s\n%s\n%s", w.Seed, w.Script, w.Verdict.Outcome, w.Verdict.Explanation, w.Trace)
+	return fmt.Sprintf("schedule %d, near %s, is judged as %s\n%s\n%s", w.Seed, w.Script, w.Verdict.Outcome,
+		w.Verdict.Explanation, w.Trace)
 }

@@ -21,7 +21,10 @@ func TestSessionsTakeTurns(t *testing.T) {
 	state := &peerv1.KeyState{}
 	for number := uint64(1); number <= 3; number++ {
 		for session := uint64(1); session <= sessionsKept; session++ {
-			c := &peerv1.Command{Session: session * 0x9e3779b97f4a7c15, Number: number, FirstIncomplete: number, IssuedAt: int64(1000 + number)}
+			c := &peerv1.Command{
+				Session: session * 0x9e3779b97f4a7c15, Number: number, FirstIncomplete: number,
+				IssuedAt: int64(1000 + number),
+			}
 			if _, fresh := run(state, c, []byte("1")); !fresh {
 				t.Fatalf("rmw %d of session %d is taken for a duplicate", number, session)
 			}
@@ -67,7 +70,8 @@ func TestAnswersAreBounded(t *testing.T) {
 		t.Errorf("what is past the bound gets %v, executed again: %v", a, fresh)
 	}
 	for session := uint64(100); session < 1000; session++ {
-		run(state, &peerv1.Command{Session: session, Number: 1, FirstIncomplete: 1, IssuedAt: 2000}, make([]byte, answerBytes))
+		run(state, &peerv1.Command{Session: session, Number: 1, FirstIncomplete: 1, IssuedAt: 2000},
+			make([]byte, answerBytes))
 	}
 	size := 0
 	for _, s := range state.Sessions {

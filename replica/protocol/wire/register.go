@@ -28,7 +28,9 @@ func Record(v register.Versioned) *peerv1.RegisterRecord {
 
 // OfRecord is the register of a record; of nil, one that was never written.
 func OfRecord(r *peerv1.RegisterRecord) register.Versioned {
-	return register.Versioned{Carstamp: Carstamp(r.GetTimestamp(), r.GetWriter(), r.GetRmws()), Value: Value(r.GetPresent(), r.GetValue())}
+	return register.Versioned{
+		Carstamp: Carstamp(r.GetTimestamp(), r.GetWriter(), r.GetRmws()), Value: Value(r.GetPresent(), r.GetValue()),
+	}
 }
 
 // Carstamp is made of its three fields as messages have them.

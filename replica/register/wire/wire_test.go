@@ -10,8 +10,11 @@ import (
 func TestWhatIsWrittenIsRead(t *testing.T) {
 	stamp := register.Carstamp{Timestamp: 1 << 40, Writer: 1<<50 | 7, RMWs: 3}
 	for _, value := range []register.Value{nil, {}, register.Value("v")} {
-		m := Dependencies([]register.Dependency{{Key: "a"}, {Key: "k", Versioned: register.Versioned{Carstamp: stamp, Value: value}}})[1]
-		if string(m.Key) != "k" || m.Present != value.Present() || string(m.Value) != string(value) || Carstamp(m.Carstamp) != stamp {
+		m := Dependencies(
+			[]register.Dependency{{Key: "a"},
+				{Key: "k", Versioned: register.Versioned{Carstamp: stamp, Value: value}}})[1]
+		if string(m.Key) != "k" || m.Present != value.Present() || string(m.Value) != string(value) ||
+			Carstamp(m.Carstamp) != stamp {
 			t.Errorf("%q is written as %v", value, m)
 		}
 	}

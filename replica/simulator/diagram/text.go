@@ -22,7 +22,8 @@ func brief(m *peerv1.Message) string {
 	if len(m.Key) > 0 {
 		add("%q", m.Key)
 	}
-	if stamp := (register.Carstamp{Timestamp: m.Timestamp, Writer: register.Writer(m.Writer), RMWs: m.Rmws}); !stamp.IsZero() {
+	stamp := (register.Carstamp{Timestamp: m.Timestamp, Writer: register.Writer(m.Writer), RMWs: m.Rmws})
+	if !stamp.IsZero() {
 		add("%v", stamp)
 	}
 	if m.Present {
@@ -35,7 +36,8 @@ func brief(m *peerv1.Message) string {
 		words = append(words, own.Trace(m)...)
 	}
 	if in := m.Instance; in != nil {
-		add("instance %v#%d ballot %d %v", register.Writer(in.GetId().GetWriter()), in.GetId().GetNumber(), in.Ballot, in.Status)
+		add("instance %v#%d ballot %d %v", register.Writer(in.GetId().GetWriter()), in.GetId().GetNumber(),
+			in.Ballot, in.Status)
 		if len(in.Deps) > 0 {
 			var deps []string
 			for _, d := range in.Deps {

@@ -49,7 +49,10 @@ func (s *Schedule) drawChanges(seed uint64, n int, options Options) {
 		if draw.Chance(300) { // one at its site, perhaps a newcomer, stops
 			kind := []faults.Kind{faults.Crash, faults.Torn, faults.Wipe, faults.Pause}[draw.Below(4)]
 			at := f.At + draw.Between(0, 4*s.Environment.Retry)
-			s.Faults = append(s.Faults, faults.Fault{Kind: kind, Node: f.Node, At: at, For: draw.Between(time.Millisecond, s.Environment.Retry)})
+			s.Faults = append(s.Faults,
+				faults.Fault{
+					Kind: kind, Node: f.Node, At: at, For: draw.Between(time.Millisecond, s.Environment.Retry),
+				})
 		}
 	}
 	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })

@@ -21,8 +21,10 @@ func (s *Schedule) drawCopies(seed uint64, n int, kinds []faults.Kind) {
 			return
 		}
 		s.Environment.Doubtful = true
-		p.Spares += 12                                               // whose disk is lost is replaced, and perhaps more than once
-		if times := 60 * s.Environment.Retry / s.Settle; times > 1 { // that all have noted how far a disk is takes some of these
+		// whose disk is lost is replaced, and perhaps more than once
+		p.Spares += 12
+		// that all have noted how far a disk is takes some of these
+		if times := 60 * s.Environment.Retry / s.Settle; times > 1 {
 			s.stretch(times)
 		}
 	}

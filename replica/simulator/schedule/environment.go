@@ -58,7 +58,10 @@ func drawEnvironment(draw kernel.Stream, n, shards int) Environment {
 			network.RTT[a][b], network.RTT[b][a] = rtt, rtt
 		}
 	}
-	env := Environment{Network: network, Shards: shards, Sealed: true, Skewed: true, Shuffled: draw.Chance(500), ClientRTT: profile.Local}
+	env := Environment{
+		Network: network, Shards: shards, Sealed: true, Skewed: true, Shuffled: draw.Chance(500),
+		ClientRTT: profile.Local,
+	}
 	env.Jitter = draw.Below(400)
 	env.Disks = DrawDisks(draw, n)
 	if draw.Chance(500) {

@@ -34,7 +34,8 @@ func (s *Schedule) drawFaults(draw kernel.Stream, n int, kinds []faults.Kind, co
 			f.Rate = []int{0, 500, 1000}[draw.Below(3)]
 			f.Intact = draw.Below(3)
 			if draw.Chance(400) {
-				f.For = draw.Between(time.Millisecond, s.Environment.Network.Largest()) // back before its old messages have arrived
+				// back before its old messages have arrived
+				f.For = draw.Between(time.Millisecond, s.Environment.Network.Largest())
 			}
 		case faults.Partition:
 			p := drawPartition(draw, n)
@@ -124,7 +125,8 @@ func (s *Schedule) DrawSteadily(options Options) {
 	if partitioned {
 		options.Faults = faults.WithStableMembers(options.Faults)
 	}
-	if kinds := faults.Without(options.Faults, faults.Change, faults.Lose, faults.Move, faults.LostQuorum, faults.Split); len(kinds) > 0 {
+	kinds := faults.Without(options.Faults, faults.Change, faults.Lose, faults.Move, faults.LostQuorum, faults.Split)
+	if len(kinds) > 0 {
 		s.drawFaults(kernel.NewStream(s.Seed, kernel.ForSchedule, 0), n, kinds, 1+int(s.Settle/(4*s.Environment.Retry)))
 	}
 	if slices.Contains(options.Faults, faults.Change) {

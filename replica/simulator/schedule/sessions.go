@@ -47,7 +47,8 @@ func (s *Schedule) drawSessions(options Options) {
 					a.Whom = draw.Below(len(s.Environment.Network.Sites))
 				case AsideTell, AsideFenceAndTell:
 					a.Whom = (i + 1 + draw.Below(len(s.Clients)-1)) % len(s.Clients)
-					a.Delay = draw.Between(0, []time.Duration{time.Millisecond, s.Environment.Network.Largest()}[draw.Below(2)])
+					a.Delay = draw.Between(0,
+						[]time.Duration{time.Millisecond, s.Environment.Network.Largest()}[draw.Below(2)])
 				}
 				c.Asides = append(c.Asides, a)
 			}
@@ -77,7 +78,8 @@ func (s *Schedule) gather(draw kernel.Stream) {
 // interrupt stops writers, or cuts them off, in the middle of writes, so that few members hold these: what regular
 // reads tell of then, others miss.
 func (s *Schedule) interrupt(draw kernel.Stream, allowed []faults.Kind) {
-	kinds := slices.DeleteFunc([]faults.Kind{faults.Crash, faults.Partition, faults.Loss, faults.Loss}, func(k faults.Kind) bool { return !slices.Contains(allowed, k) })
+	kinds := slices.DeleteFunc([]faults.Kind{faults.Crash, faults.Partition, faults.Loss, faults.Loss},
+		func(k faults.Kind) bool { return !slices.Contains(allowed, k) })
 	rate := []int{0, 100, 300}[draw.Below(3)]
 	if len(kinds) == 0 {
 		return

@@ -14,7 +14,10 @@ func ToProto(v view.View) *adminv1.View {
 	if v.Epoch == 0 {
 		return nil
 	}
-	message := &adminv1.View{Cluster: v.Cluster, Epoch: v.Epoch, Issued: uint32(v.LastIssued()), Since: v.Since, Founded: uint32(v.Founded), Level: v.Level}
+	message := &adminv1.View{
+		Cluster: v.Cluster, Epoch: v.Epoch, Issued: uint32(v.LastIssued()), Since: v.Since,
+		Founded: uint32(v.Founded), Level: v.Level,
+	}
 	members := &message.Members
 	if v.Joint() {
 		members = &message.Changing
@@ -39,7 +42,10 @@ func ToProto(v view.View) *adminv1.View {
 // FromProto is the view that a message tells, as it is: whether it is valid is asked of the view. A missing message
 // makes a view of epoch 0.
 func FromProto(message *adminv1.View) view.View {
-	v := view.View{Cluster: message.GetCluster(), Epoch: message.GetEpoch(), Issued: view.MemberID(message.GetIssued()), Since: message.GetSince(), Founded: int(message.GetFounded()), Level: message.GetLevel()}
+	v := view.View{
+		Cluster: message.GetCluster(), Epoch: message.GetEpoch(), Issued: view.MemberID(message.GetIssued()),
+		Since: message.GetSince(), Founded: int(message.GetFounded()), Level: message.GetLevel(),
+	}
 	for _, m := range slices.Concat(message.GetMembers(), message.GetChanging()) {
 		v.Members = append(v.Members, view.Member{
 			ID: view.MemberID(m.GetId()), Site: m.GetSite(), Address: m.GetAddress(), Disk: m.GetDisk(),
@@ -51,7 +57,8 @@ func FromProto(message *adminv1.View) view.View {
 	}
 	for _, w := range message.GetWitnesses() {
 		v.Witnesses = append(v.Witnesses, view.Witness{
-			ID: view.MemberID(w.GetId()), Site: w.GetSite(), Address: w.GetAddress(), Disk: w.GetDisk(), Beside: view.MemberID(w.GetBeside()),
+			ID: view.MemberID(w.GetId()), Site: w.GetSite(), Address: w.GetAddress(), Disk: w.GetDisk(),
+			Beside: view.MemberID(w.GetBeside()),
 		})
 	}
 	return v

@@ -12,7 +12,8 @@ import (
 
 func TestRoundTrip(t *testing.T) {
 	want := view.View{Cluster: "c", Epoch: 3, Issued: 9, Since: 2, Members: []view.Member{
-		{ID: 1, Site: "ca", Address: "ca:7000", Disk: "d1", Leaving: true}, {ID: 9, Site: "va", Address: "va:7000", Joining: true},
+		{ID: 1, Site: "ca", Address: "ca:7000", Disk: "d1", Leaving: true},
+		{ID: 9, Site: "va", Address: "va:7000", Joining: true},
 		{ID: 4, Site: "or", Address: "or:7000"},
 	}}
 	if got := FromProto(ToProto(want)); !reflect.DeepEqual(got, want) {

@@ -140,7 +140,8 @@ func TestMemoryFollowsWhatArrives(t *testing.T) {
 		{"announced arguments", "*1048576\r\n", 0, 0},
 		{"announced bytes", "*1\r\n$33554432\r\n", 0, largeBlock},
 		{"a half of them", "*1\r\n$33554432\r\n" + strings.Repeat("a", mib+1), mib, 2 * mib},
-		{"many large ones", "*61\r\n" + strings.Repeat(argument, 60) + "$1000000\r\na", 60 * mib, 60*mib + 4*largeBlock},
+		{"many large ones", "*61\r\n" + strings.Repeat(argument, 60) + "$1000000\r\na", 60 * mib,
+			60*mib + 4*largeBlock},
 		{"many small ones", "*1048576\r\n" + strings.Repeat("$1\r\na\r\n", 100000), 2 * mib, 5 * mib},
 		{"an endless line", strings.Repeat("a", maxInline), maxInline, 2 * maxInline},
 	} {

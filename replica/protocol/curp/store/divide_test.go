@@ -46,7 +46,10 @@ func partOf(t *testing.T, d protocoltest.Disk) *peerv1.PartitionRecord {
 
 // founded is a disk with a part in terms up to 3, of several pages.
 func founded() protocoltest.Disk {
-	d := protocoltest.Disk{"L\x00\x01": []byte("an entry"), "d12": []byte("an answer"), "h": []byte("the horizon"), "s1": []byte("a session")}
+	d := protocoltest.Disk{
+		"L\x00\x01": []byte("an entry"), "d12": []byte("an answer"), "h": []byte("the horizon"),
+		"s1": []byte("a session"),
+	}
 	for i := range 40 {
 		d[fmt.Sprint("rkey-", i)] = []byte(fmt.Sprint(i, strings.Repeat("x", 100<<10)))
 	}
@@ -100,7 +103,8 @@ func TestDivideGives(t *testing.T) {
 			t.Fatalf("%d registers were given, want %d: %v", given, registers, again)
 		}
 		if !reflect.DeepEqual(disks[1], want) || !reflect.DeepEqual(disks[0], founded()) {
-			t.Fatalf("after %d batches: the disks have %d and %d records, want %d and %d", stops, len(disks[0]), len(disks[1]), len(founded()), len(want))
+			t.Fatalf("after %d batches: the disks have %d and %d records, want %d and %d", stops, len(disks[0]),
+				len(disks[1]), len(founded()), len(want))
 		}
 		if err == nil {
 			if stops < 4 {
@@ -152,7 +156,8 @@ func TestDivideGivesNothing(t *testing.T) {
 			t.Errorf("%s: %d registers, %d records: %v", name, given, len(disks[1]), err)
 		}
 	}
-	if _, err := divide([]protocoltest.Disk{{"P": []byte("no record")}, {}}, -1); err == nil || !strings.Contains(err.Error(), "split partition 1 off 0") {
+	if _, err := divide([]protocoltest.Disk{{"P": []byte("no record")}, {}}, -1); err == nil ||
+		!strings.Contains(err.Error(), "split partition 1 off 0") {
 		t.Errorf("of a damaged disk: %v", err)
 	}
 }
@@ -161,7 +166,10 @@ func TestDivideGivesNothing(t *testing.T) {
 // earlier try left, and keeps what it knows of its disk.
 func TestDivideGivesNoCopy(t *testing.T) {
 	for stops := 0; ; stops++ {
-		forgotten := protocoltest.Disk{"C": []byte("a count"), "K": []byte("positions"), "L\x00\x01": []byte("an entry"), "rold": []byte("a register")}
+		forgotten := protocoltest.Disk{
+			"C": []byte("a count"), "K": []byte("positions"), "L\x00\x01": []byte("an entry"),
+			"rold": []byte("a register"),
+		}
 		part(forgotten, &peerv1.PartitionRecord{Term: 3, Shards: 2})
 		disks := []protocoltest.Disk{founded(), forgotten}
 		part(disks[0], &peerv1.PartitionRecord{Term: 3, Copying: true, Cursor: []byte("rkey-3")})
@@ -170,8 +178,10 @@ func TestDivideGivesNoCopy(t *testing.T) {
 		if given, again := divide(disks, -1); given != 0 || again != nil {
 			t.Fatalf("%d registers were given: %v", given, again)
 		}
-		if want := (protocoltest.Disk{"C": []byte("a count"), "K": []byte("positions")}); !reflect.DeepEqual(disks[1], want) || !reflect.DeepEqual(disks[0], before) {
-			t.Fatalf("after %d batches, the new partition has %q, and the other one %d records, want %d", stops, disks[1], len(disks[0]), len(before))
+		want := (protocoltest.Disk{"C": []byte("a count"), "K": []byte("positions")})
+		if !reflect.DeepEqual(disks[1], want) || !reflect.DeepEqual(disks[0], before) {
+			t.Fatalf("after %d batches, the new partition has %q, and the other one %d records, want %d", stops,
+				disks[1], len(disks[0]), len(before))
 		}
 		if err == nil {
 			return

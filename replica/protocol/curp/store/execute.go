@@ -19,8 +19,8 @@ func NewExecutor(s *Store) *Executor {
 	return &Executor{Store: s, sessions: loadSessions(s)}
 }
 
-// Execute runs a request: it makes an entry of the log, which changes the state and remembers the answer. It returns nil
-// for a duplicate. A replayed request is one that a witness had saved.
+// Execute runs a request: it makes an entry of the log, which changes the state and remembers the answer. It returns
+// nil for a duplicate. A replayed request is one that a witness had saved.
 func (x *Executor) Execute(r *peerv1.Request, replayed bool) (*peerv1.LogEntry, *peerv1.Answer) {
 	c := r.Command
 	if x.Recall(c) != nil {

@@ -50,7 +50,9 @@ type unapplied struct {
 type Mistakes struct{ HonourAcks, ForgetWatermark, ForgetDuplicates, ExpireInReplay bool }
 
 // New reads the record of the member's part in a term, and reports whether the disk has one. Load reads the log.
-func New(term uint64, config *protocol.Config, outbox *base.Outbox, mistakes Mistakes) (s *Store, known bool, err error) {
+func New(
+	term uint64, config *protocol.Config, outbox *base.Outbox, mistakes Mistakes,
+) (s *Store, known bool, err error) {
 	s = &Store{term: term, config: config, outbox: outbox, mistakes: mistakes}
 	s.Own, err = readOwn(outbox.Journal)
 	if known = s.Own != nil; !known {
