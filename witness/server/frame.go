@@ -69,10 +69,7 @@ func (c frameCodec) Unmarshal(data mem.BufferSlice, v any) error {
 		return c.Codec.Unmarshal(data, v)
 	}
 	size := data.Len()
-	if cap(in.data) < size {
-		in.data = make([]byte, size)
-	}
-	in.data = in.data[:size]
+	in.data = slices.Grow(in.data[:0], size)[:size]
 	data.CopyTo(in.data)
 	if err := in.decode(); err != nil {
 		return fmt.Errorf("witness: decode frame: %w", err)

@@ -70,14 +70,14 @@ func StartWith(config protocol.Config, journal *protocol.Journal, mistakes Mista
 	if config.Shard < 0 || config.Shard >= len(v.Partitions) {
 		return nil, fmt.Errorf("the view of epoch %d has no partition %d; it has %d", v.Epoch, config.Shard, len(v.Partitions))
 	}
-	p, err := start(config, journal, mistakes)
+	p, err := assemble(config, journal, mistakes)
 	if err != nil {
 		return nil, fmt.Errorf("partition %d: %w", config.Shard, err)
 	}
 	return p, p.Err()
 }
 
-func start(config protocol.Config, journal *protocol.Journal, mistakes Mistakes) (*Protocol, error) {
+func assemble(config protocol.Config, journal *protocol.Journal, mistakes Mistakes) (*Protocol, error) {
 	m, err := newMember(config, journal, mistakes)
 	if err != nil {
 		return nil, err

@@ -9,58 +9,43 @@ import (
 
 // trace has what a message says, in a few words.
 func trace(m *peerv1.Message) (words []string) {
-	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
+	add := func(said bool, format string, args ...any) {
+		if said {
+			words = append(words, fmt.Sprintf(format, args...))
+		}
+	}
 	if x := m.Witness; x != nil {
-		add("%v of partition %d term %d", x.Kind, x.Partition, x.Term)
-		if x.Id != nil {
-			add("id %x#%d", x.Id.Session&0xffff, x.Id.Number)
-		}
-		if x.Accepted {
-			add("accepted")
-		}
-		if x.Refused != "" {
-			add("refused: %s", x.Refused)
-		}
-		if n := len(x.Requests); n > 0 {
-			add("%d requests", n)
-		}
+		add(true, "%v of partition %d term %d", x.Kind, x.Partition, x.Term)
+		add(x.Id != nil, "id %x#%d", x.GetId().GetSession()&0xffff, x.GetId().GetNumber())
+		add(x.Accepted, "accepted")
+		add(x.Refused != "", "refused: %s", x.Refused)
+		add(len(x.Requests) > 0, "%d requests", len(x.Requests))
 		for _, d := range x.Drops {
-			add("drop %x#%d", d.Id.GetSession()&0xffff, d.Id.GetNumber())
+			add(true, "drop %x#%d", d.Id.GetSession()&0xffff, d.Id.GetNumber())
 		}
 	}
 	c := m.Curp
 	if c == nil {
 		return words
 	}
-	add("term %d", c.Term)
-	if r := c.Request; r != nil {
-		add("of %q %s id %x#%d", r.Key, r.Command.GetFunction(), r.Command.GetSession()&0xffff, r.Command.GetNumber())
-		if r.Present {
-			add("value %s", notation.Short(r.Value))
-		}
-	}
-	if a := c.Answer; a != nil && a.Present {
-		add("= %s", notation.Short(a.Value))
-	}
-	for _, flag := range []struct {
-		name string
-		set  bool
-	}{{"sync", c.Sync}, {"synced", c.Synced}, {"waited", c.Waited}, {"refused", c.Refused}, {"lacking", c.Lacking}, {"done", c.Done}, {"may be stale", c.Stale}} {
-		if flag.set {
-			words = append(words, flag.name)
-		}
-	}
+	add(true, "term %d", c.Term)
+	r, id, a := c.GetRequest(), c.GetRequest().GetCommand(), c.GetAnswer()
+	add(r != nil, "of %q %s id %x#%d", r.GetKey(), id.GetFunction(), id.GetSession()&0xffff, id.GetNumber())
+	add(r.GetPresent(), "value %s", notation.Short(r.GetValue()))
+	add(a.GetPresent(), "= %s", notation.Short(a.GetValue()))
+	add(c.Sync, "sync")
+	add(c.Synced, "synced")
+	add(c.Waited, "waited")
+	add(c.Refused, "refused")
+	add(c.Lacking, "lacking")
+	add(c.Done, "done")
+	add(c.Stale, "may be stale")
 	for _, e := range c.Entries {
-		add("entry %d.%d %q", e.Term, e.Index, e.Key)
+		add(true, "entry %d.%d %q", e.Term, e.Index, e.Key)
 	}
-	if c.Last+c.Commit > 0 {
-		add("last %d commit %d", c.Last, c.Commit)
-	}
-	if c.Asked+c.Granted+c.Wanted+c.Delegated != 0 {
-		add("lease asked %d granted %d wanted %d delegated %d behind %d", c.Asked, c.Granted, c.Wanted, c.Delegated, c.Behind)
-	}
-	if n := len(c.Records); n > 0 {
-		add("%d records", n)
-	}
+	add(c.Last+c.Commit > 0, "last %d commit %d", c.Last, c.Commit)
+	add(c.Asked+c.Granted+c.Wanted+c.Delegated != 0, "lease asked %d granted %d wanted %d delegated %d behind %d",
+		c.Asked, c.Granted, c.Wanted, c.Delegated, c.Behind)
+	add(len(c.Records) > 0, "%d records", len(c.Records))
 	return words
 }

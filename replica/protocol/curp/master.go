@@ -125,7 +125,7 @@ func (m *master) execute(r *peerv1.Request, replayed bool) *execution {
 
 // sync replicates all entries to the backups.
 func (m *master) sync() {
-	if m.start() {
+	if m.startSync() {
 		m.advance()
 	}
 }

@@ -43,6 +43,7 @@ type member struct {
 func newMember(config protocol.Config, journal *protocol.Journal, mistakes Mistakes) (*member, error) {
 	config.Sync = config.Sync.WithDefaults()
 	b := base.New("curp", config, journal, quorum.FirstDisks(config.View))
+	// The high half of a question's number names this process: an answer to an earlier one is told from those to this one.
 	b.NumberFrom(mix(config.Nonce, uint64(config.Self)) &^ (1<<32 - 1))
 	m := &member{Base: b, mistakes: mistakes, partition: config.View.Partitions[config.Shard], index: config.Shard}
 	m.role = roleOf(m.partition, config.Self)
@@ -76,12 +77,9 @@ func digestOf(v view.View) uint64 {
 
 // mix makes one number of two.
 func mix(a, b uint64) uint64 {
-	z := a*0x9e3779b97f4a7c15 + b
-	for range 2 {
-		draws := base.Draws(z)
-		z = draws.Next()
-	}
-	return z
+	draws := base.Draws(a*0x9e3779b97f4a7c15 + b)
+	draws = base.Draws(draws.Next())
+	return draws.Next()
 }
 
 // load reads what the disk has of the partition, unless that is of before the partition was given up.

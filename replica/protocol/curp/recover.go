@@ -14,7 +14,7 @@ import (
 type recovery struct {
 	*confirmation
 	master  *master
-	formers []view.Former // former terms that are not replayed yet, oldest first
+	terms   []view.Former // former terms that are not replayed yet, oldest first
 	sources []*source     // the witnesses of the first one
 	askAt   protocol.Instant
 	leases  formerLeases
@@ -61,7 +61,7 @@ func newRecovery(c *confirmation, m *master) *recovery {
 		// Others may have granted leases in a term that served: to its master, or for it to backups.
 		r.leases.granted, r.leases.foreign = true, r.leases.foreign || !f.Has(r.Config.Self)
 		if !r.recovered(f) && !r.mistakes.SkipReplay {
-			r.formers = append(r.formers, f)
+			r.terms = append(r.terms, f)
 		}
 	}
 	slices.Sort(r.leases.lessees)
@@ -76,10 +76,10 @@ func newRecovery(c *confirmation, m *master) *recovery {
 // endReplay notes that the log has all that was to be recovered, once that is so. Backups note it too before this term
 // serves: one of them may have to go on from here.
 func (r *recovery) endReplay() {
-	for len(r.formers) > 0 && len(r.formers[0].Witnesses) == 0 {
-		r.formers = r.formers[1:] // without witnesses, everything was synced
+	for len(r.terms) > 0 && len(r.terms[0].Witnesses) == 0 {
+		r.terms = r.terms[1:] // without witnesses, everything was synced
 	}
-	if len(r.formers) == 0 && r.store.Own.WholeTerm < r.partition.Term {
+	if len(r.terms) == 0 && r.store.Own.WholeTerm < r.partition.Term {
 		r.store.NoteRecovered(r.partition.Term, r.store.Last())
 	}
 }
@@ -88,9 +88,9 @@ func (r *recovery) endReplay() {
 func (r *recovery) tick() {
 	switch {
 	case r.master.serving || !r.ticked:
-	case len(r.formers) > 0 && r.neverServed(r.formers[0]):
-		r.passFormer()
-	case len(r.formers) > 0:
+	case len(r.terms) > 0 && r.neverServed(r.terms[0]):
+		r.passTerm()
+	case len(r.terms) > 0:
 		if r.Now >= r.askAt {
 			r.askAt = r.Now.Add(r.Config.Retry)
 			r.askWitnesses()
@@ -106,9 +106,9 @@ func (r *recovery) tick() {
 	}
 }
 
-// passFormer goes on behind the oldest former term that was left: nothing is to be replayed from it any more.
-func (r *recovery) passFormer() {
-	r.formers, r.sources, r.askAt = r.formers[1:], nil, 0
+// passTerm goes on behind the oldest former term that was left: nothing is to be replayed from it any more.
+func (r *recovery) passTerm() {
+	r.terms, r.sources, r.askAt = r.terms[1:], nil, 0
 	r.endReplay()
 	r.tick()
 }
@@ -117,7 +117,7 @@ func (r *recovery) passFormer() {
 // in that term. One that answers in full is enough: what completed was at all of them.
 func (r *recovery) askWitnesses() {
 	if r.sources == nil {
-		for _, id := range r.formers[0].Witnesses {
+		for _, id := range r.terms[0].Witnesses {
 			r.sources = append(r.sources, &source{id: id})
 		}
 	}
@@ -128,7 +128,7 @@ func (r *recovery) askWitnesses() {
 
 func (r *recovery) askSource(s *source) {
 	s.op = r.Op()
-	term := r.formers[0].Term
+	term := r.terms[0].Term
 	if r.mistakes.AnyWitnessLife {
 		term = r.partition.Term
 	}
@@ -142,7 +142,7 @@ func (r *recovery) askSource(s *source) {
 // those of two witnesses need not.
 func (r *recovery) onData(from view.MemberID, w *witnessv1.Message) {
 	i := slices.IndexFunc(r.sources, func(s *source) bool { return s.id == from && s.op == w.Op })
-	if i < 0 || !r.mistakes.AnyWitnessLife && (!w.Accepted || w.Term != r.formers[0].Term) {
+	if i < 0 || !r.mistakes.AnyWitnessLife && (!w.Accepted || w.Term != r.terms[0].Term) {
 		return
 	}
 	s := r.sources[i]
@@ -158,7 +158,7 @@ func (r *recovery) onData(from view.MemberID, w *witnessv1.Message) {
 		return
 	}
 	r.replay(s.requests)
-	r.passFormer()
+	r.passTerm()
 }
 
 // replay executes what a witness saved, but for what was executed before: RIFL knows that (sections 3.3 and 4.8).
@@ -249,7 +249,7 @@ func (r *recovery) lesseesLeft() bool {
 // waitsFor says what the recovery waits for.
 func (r *recovery) waitsFor() string {
 	switch {
-	case len(r.formers) > 0:
+	case len(r.terms) > 0:
 		return "no witness of a former term has told what it saved"
 	case !r.backupsHoldAll():
 		return "not all backups hold what it recovered"

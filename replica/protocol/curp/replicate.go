@@ -101,8 +101,8 @@ func (r *replication) follower(id view.MemberID) *follower {
 	return r.followers[i]
 }
 
-// start begins a sync of all entries, unless one is under way. It reports whether it did.
-func (r *replication) start() bool {
+// startSync begins a sync of all entries, unless one is under way. It reports whether it did.
+func (r *replication) startSync() bool {
 	switch {
 	case r.target > r.store.Commit:
 		r.more = true

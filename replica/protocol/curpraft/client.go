@@ -1,6 +1,8 @@
 package curpraft
 
 import (
+	"maps"
+
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
@@ -24,11 +26,7 @@ func (p *Protocol) Handed(c *peerv1.RaftCommand) {
 		return // it goes to the leader again
 	}
 	delete(p.attempts, c.Number)
-	raw, err := c.MarshalVT()
-	if err != nil {
-		p.raft.Fault("encode a command: %w", err)
-		return
-	}
+	raw := p.encode(c)
 	if p.raft.Config.View.Joint() || p.witness.life != term || len(raw) > cache.MaxRequest {
 		p.raft.Took(pathUnrecorded)
 		return
@@ -93,9 +91,5 @@ func (p *Protocol) tryComplete(number uint64, a *attempt) {
 
 // tickAttempts forgets those whose operation has ended otherwise.
 func (p *Protocol) tickAttempts() {
-	for number := range p.attempts { // order is irrelevant: each is looked at alone
-		if !p.raft.Waits(number) {
-			delete(p.attempts, number)
-		}
-	}
+	maps.DeleteFunc(p.attempts, func(number uint64, _ *attempt) bool { return !p.raft.Waits(number) })
 }

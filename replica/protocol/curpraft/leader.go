@@ -74,13 +74,8 @@ func (p *Protocol) tell(c *peerv1.RaftCommand, answer *peerv1.Answer) {
 		p.speculated(c.Number, p.reign.term, answer)
 		return
 	}
-	raw, err := answer.MarshalVT()
-	if err != nil {
-		p.raft.Fault("encode an answer: %w", err)
-		return
-	}
 	m := p.message(peerv1.Kind_SPECULATED, c.Number, p.reign.term)
-	m.Raft = raw
+	m.Raft = p.encode(answer)
 	p.raft.Send(client, m)
 }
 
@@ -97,11 +92,10 @@ func (p *Protocol) settle(index uint64, c *peerv1.RaftCommand) {
 
 // Unsynced implements raft.Extension: a read of what may be lost waits until it can't be.
 func (p *Protocol) Unsynced(key []byte) uint64 {
-	if p.reign == nil || p.mistakes.ReadUnsynced {
-		return 0
-	}
-	if u := p.reign.unsynced[string(key)]; u != nil {
-		return u.last
+	if p.reign != nil && !p.mistakes.ReadUnsynced {
+		if u := p.reign.unsynced[string(key)]; u != nil {
+			return u.last
+		}
 	}
 	return 0
 }

@@ -63,13 +63,8 @@ func (p *Protocol) onGather(from view.MemberID, m *peerv1.Message) {
 	if m.Timestamp != p.raft.Term() {
 		return // it has not heard of the election; it will be asked again
 	}
-	raw, err := (&peerv1.RaftSaved{Term: p.witness.life, Commands: p.held()}).MarshalVT()
-	if err != nil {
-		p.raft.Fault("encode what a witness holds: %w", err)
-		return
-	}
 	answer := p.message(peerv1.Kind_GATHERED, 0, m.Timestamp)
-	answer.Raft = raw
+	answer.Raft = p.encode(p.saved())
 	p.raft.SendDurably(from, answer)
 }
 
@@ -94,8 +89,7 @@ func (p *Protocol) tryRecover() {
 	n := p.group().Size()
 	replies := r.replies
 	if p.group().Index(p.raft.Config.Self) >= 0 {
-		own := reply{p.raft.Config.Self, &peerv1.RaftSaved{Term: p.witness.life, Commands: p.held()}}
-		replies = append([]reply{own}, replies...)
+		replies = append([]reply{{p.raft.Config.Self, p.saved()}}, replies...)
 	}
 	if len(replies) < gathered(n) {
 		return

@@ -91,11 +91,7 @@ func (p *Protocol) onRecord(from view.MemberID, m *peerv1.Message) {
 		return // the client hears of its command when it is committed
 	}
 	reply := p.message(peerv1.Kind_RECORD_REPLY, m.Op, m.Timestamp)
-	if p.mistakes.AckBeforePersist {
-		p.raft.Send(from, reply)
-		return
-	}
-	p.raft.SendDurably(from, reply)
+	p.raft.SendWhen(p.mistakes.AckBeforePersist, from, reply)
 }
 
 // drop forgets a command.
@@ -114,6 +110,11 @@ func (p *Protocol) beginLife(term uint64) {
 		p.drop(c)
 	}
 	p.witness.life = term
+}
+
+// saved is what the witness holds, as a leader that recovers is told.
+func (p *Protocol) saved() *peerv1.RaftSaved {
+	return &peerv1.RaftSaved{Term: p.witness.life, Commands: p.held()}
 }
 
 // held lists the commands that the witness holds.

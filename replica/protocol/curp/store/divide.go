@@ -39,7 +39,7 @@ func Divide(v view.View, disks protocol.Disks) (given int, err error) {
 func DivideWith(v view.View, disks protocol.Disks, m SplitMistakes) (given int, err error) {
 	for _, d := range v.Divided() {
 		s := &division{Division: d, disks: disks, founded: v.FoundedPartitions(), mistakes: m}
-		s.from, s.to = disks.Journal(d.Parent), disks.Journal(d.Child)
+		s.from, s.to = half{disks.Journal(d.Parent), d.Parent}, half{disks.Journal(d.Child), d.Child}
 		if err := s.divide(); err != nil {
 			return given, fmt.Errorf("split partition %d off %d: %w", d.Child, d.Parent, err)
 		}
@@ -53,17 +53,25 @@ type division struct {
 	view.Division
 	disks    protocol.Disks
 	founded  int
-	from, to *protocol.Journal // of the parent and the child
+	from, to half // the parent and the child
 	given    int
 	mistakes SplitMistakes
 }
 
+// half is one of the two partitions at the member.
+type half struct {
+	*protocol.Journal
+	partition int
+}
+
+func (s *division) persist(h half) error { return s.disks.Persist(h.partition, h.Journal) }
+
 func (s *division) divide() error {
-	parent, err := readOwn(s.from)
+	parent, err := readOwn(s.from.Journal)
 	if err != nil || parent == nil {
 		return err
 	}
-	child, err := readOwn(s.to)
+	child, err := readOwn(s.to.Journal)
 	if err != nil {
 		return err
 	}
@@ -82,7 +90,7 @@ func (s *division) divide() error {
 // give copies what the parent has to the child. The record of its part comes last: without it, the disk has no part
 // yet. What is being copied from a master is none: the child begins with nothing, as a learner.
 func (s *division) give(parent *peerv1.PartitionRecord) error {
-	err := s.visit(s.to, s.Child, func(key, _ []byte) {
+	err := s.visit(s.to, s.to, func(key, _ []byte) {
 		if !ofDisk(key) {
 			s.to.Delete(key)
 		}
@@ -92,18 +100,16 @@ func (s *division) give(parent *peerv1.PartitionRecord) error {
 	}
 	if parent.Copying {
 		s.to.Delete(ownKey())
-		return s.disks.Persist(s.Child, s.to)
+		return s.persist(s.to)
 	}
-	err = s.visit(s.from, s.Child, func(key, value []byte) {
-		switch {
-		case key[0] == ownRecord, ofDisk(key):
+	err = s.visit(s.from, s.to, func(key, value []byte) {
+		isRegister := key[0] == registerRecord
+		forgets := s.mistakes.WithoutSessions && (key[0] == sessionRecord || key[0] == doneRecord)
+		if key[0] == ownRecord || ofDisk(key) || forgets || isRegister && !s.gives(key[1:]) {
 			return
-		case key[0] == registerRecord && !s.gives(key[1:]):
-			return
-		case key[0] == registerRecord:
+		}
+		if isRegister {
 			s.given++
-		case s.mistakes.WithoutSessions && (key[0] == sessionRecord || key[0] == doneRecord):
-			return
 		}
 		s.to.Put(key, value)
 	})
@@ -112,12 +118,12 @@ func (s *division) give(parent *peerv1.PartitionRecord) error {
 	}
 	child := parent.CloneVT()
 	child.Shards = uint32(s.Child) + 1
-	return s.record(s.to, s.Child, child)
+	return s.record(s.to, child)
 }
 
 // drop removes from the parent what the child has.
 func (s *division) drop(parent *peerv1.PartitionRecord) error {
-	err := s.visit(s.from, s.Parent, func(key, _ []byte) {
+	err := s.visit(s.from, s.from, func(key, _ []byte) {
 		if key[0] == registerRecord && s.gives(key[1:]) {
 			s.from.Delete(key)
 		}
@@ -126,7 +132,7 @@ func (s *division) drop(parent *peerv1.PartitionRecord) error {
 		return err
 	}
 	parent.Shards = uint32(s.Child) + 1
-	return s.record(s.from, s.Parent, parent)
+	return s.record(s.from, parent)
 }
 
 // gives reports whether the parent gives a key away in this split or, if it was not dropped, did in an earlier one.
@@ -134,17 +140,12 @@ func (s *division) gives(key []byte) bool {
 	return view.Shard(s.disks.Hash(key), s.founded, s.Child+1) == s.Child
 }
 
-// visit calls visit for all records of a journal, and has what that puts into the journal of a partition persisted now
-// and then.
-func (s *division) visit(j *protocol.Journal, partition int, visit func(key, value []byte)) error {
-	changed := s.from
-	if partition == s.Child {
-		changed = s.to
-	}
+// visit calls visit for all records of a half, and has what that puts into a journal persisted now and then.
+func (s *division) visit(h, changed half, visit func(key, value []byte)) error {
 	for after, more := []byte(nil), true; more; {
 		size := 0
 		more = false
-		j.Scan(after, func(key, value []byte) bool {
+		h.Scan(after, func(key, value []byte) bool {
 			more = size > divideBytes
 			if !more {
 				size += len(key) + len(value)
@@ -153,7 +154,7 @@ func (s *division) visit(j *protocol.Journal, partition int, visit func(key, val
 			}
 			return !more
 		})
-		if err := s.disks.Persist(partition, changed); err != nil {
+		if err := s.persist(changed); err != nil {
 			return err
 		}
 	}
@@ -161,11 +162,11 @@ func (s *division) visit(j *protocol.Journal, partition int, visit func(key, val
 }
 
 // record sets what the member knows of its part in a partition.
-func (s *division) record(j *protocol.Journal, partition int, own *peerv1.PartitionRecord) error {
+func (s *division) record(h half, own *peerv1.PartitionRecord) error {
 	raw, err := own.MarshalVT()
 	if err != nil {
 		return err
 	}
-	j.Put(ownKey(), raw)
-	return s.disks.Persist(partition, j)
+	h.Put(ownKey(), raw)
+	return s.persist(h)
 }

@@ -142,22 +142,10 @@ func answerOf(v register.Versioned, at uint64) *peerv1.Answer {
 	return &peerv1.Answer{Present: v.Value.Present(), Value: v.Value, Timestamp: at}
 }
 
-// ReadUnapplied is the register with what waits applied, of which no reader may be told: it is for a mistake.
+// ReadUnapplied is the register at a backup with what waits applied, of which no reader may be told: it is for a
+// mistake.
 func (s *Store) ReadUnapplied(key []byte) *peerv1.Answer {
-	found := s.Read(key, s.Own.Applied)
-	name := string(registerKey(key))
-	for _, e := range s.Behind(s.Own.Applied) {
-		for _, r := range e.Records {
-			var record peerv1.RegisterRecord
-			if string(r.Key) == name && record.UnmarshalVT(r.Value) == nil {
-				found = &peerv1.Answer{Present: true, Value: wire.Value(true, record.Value), Timestamp: record.Timestamp}
-			}
-		}
-		for _, deleted := range e.Deleted {
-			if string(deleted) == name {
-				found = &peerv1.Answer{Timestamp: e.Index}
-			}
-		}
-	}
-	return found
+	s.expect(s.Behind(s.Own.Applied)...)
+	defer clear(s.ahead)
+	return s.Read(key, max(s.Own.Applied, s.ahead[string(registerKey(key))].index))
 }
