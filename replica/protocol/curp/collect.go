@@ -89,7 +89,8 @@ func (c *collection) ofSameKeys(some []*witnessv1.Drop) (drops []*witnessv1.Drop
 		drops = append(drops, d)
 		for _, e := range c.store.Behind(0) {
 			if register.Hash(e.Key) == d.Hash && e.Session != 0 {
-				drops = append(drops, &witnessv1.Drop{Hash: d.Hash, Id: &witnessv1.ID{Session: e.Session, Number: e.Number}})
+				id := &witnessv1.ID{Session: e.Session, Number: e.Number}
+				drops = append(drops, &witnessv1.Drop{Hash: d.Hash, Id: id})
 			}
 		}
 	}

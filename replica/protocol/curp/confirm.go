@@ -54,7 +54,9 @@ func (c *confirmation) announce() {
 // tellHeld says that this member holds the view, and what it has recovered. A lost disk tells nothing of former terms,
 // nor does one of those before it was new.
 func (c *confirmation) tellHeld(to view.MemberID, op uint64) {
-	c.send(to, c.message(peerv1.Kind_HOLD_REPLY, op, &peerv1.Curp{WholeTerm: c.store.Own.NotedTerm, Lacking: !c.testifies()}))
+	c.send(to, c.message(peerv1.Kind_HOLD_REPLY, op, &peerv1.Curp{
+		WholeTerm: c.store.Own.NotedTerm, Lacking: !c.testifies(),
+	}))
 }
 
 // onReply notes that a member holds this view, and reports whether that is news: the answer carries the view's digest,

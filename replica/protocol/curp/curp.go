@@ -4,8 +4,8 @@
 // A Protocol is one member's part in one partition, the shard of its index in view.Partitions. It is put together of
 // parts that share a member (member.go), with its copy of the partition (package store):
 //
-//   - the coordinator is the client of the operations that are submitted here (section 3.2.1): client.go, with update.go
-//     and read.go, and what both need in operation.go;
+//   - the coordinator is the client of the operations that are submitted here (section 3.2.1): client.go, with
+//     update.go and read.go, and what both need in operation.go;
 //   - the term of the view begins at its master with a confirmation of the view, and with a recovery (section 3.3):
 //     term.go, recover.go, confirm.go;
 //   - the master serves clients (serve.go, master.go) over a replication to its backups (replicate.go) and a collection
@@ -68,7 +68,8 @@ func StartWith(config protocol.Config, journal *protocol.Journal, mistakes Mista
 		return nil, fmt.Errorf("member %d is not in the view of epoch %d", config.Self, v.Epoch)
 	}
 	if config.Shard < 0 || config.Shard >= len(v.Partitions) {
-		return nil, fmt.Errorf("the view of epoch %d has no partition %d; it has %d", v.Epoch, config.Shard, len(v.Partitions))
+		return nil, fmt.Errorf("the view of epoch %d has no partition %d; it has %d",
+			v.Epoch, config.Shard, len(v.Partitions))
 	}
 	p, err := assemble(config, journal, mistakes)
 	if err != nil {

@@ -22,8 +22,9 @@ func (b *backup) begin() {
 	b.waiting = false
 	b.dropGivenUp()
 	s := b.store
-	s.Own.Broken, s.Own.Backups = s.Own.Recovered, nil // another master may drop some of what it answered for
-	s.ForgetEmptyTerms()                               // what comes next is of no term that this member began as the master
+	// Another master may drop some of what this one answered for.
+	s.Own.Broken, s.Own.Backups = s.Own.Recovered, nil
+	s.ForgetEmptyTerms() // what comes next is of no term that this member began as the master
 	s.Commit = min(s.Own.Commit, s.Last())
 	if s.Own.Term != b.partition.Term && (s.Own.Copying || s.Own.Through > s.Last()) {
 		b.beginCopy() // of another master: what it had not sent yet may be lost
@@ -120,7 +121,8 @@ func (b *backup) gather(same uint64, c *peerv1.Curp) bool {
 		return false
 	}
 	if same < c.Start {
-		return true // the master has let entries go, which it does not before it serves: they are on the disks of all backups
+		// The master has let entries go, which it does not before it serves: they are on the disks of all backups.
+		return true
 	}
 	for _, e := range c.Entries {
 		if e.Index == same+uint64(len(b.replacement))+1 {

@@ -1,6 +1,8 @@
 package curp
 
 import (
+	"slices"
+
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp/store"
@@ -30,7 +32,7 @@ type master struct {
 type execution struct {
 	index  uint64
 	answer *peerv1.Answer // nil: it is forgotten
-	// blocked says that it depends on one before it that was not synced either: no client may be told of it until it is.
+	// blocked says that it depends on one before it that was not synced either: clients are told of it when it is.
 	blocked bool
 }
 
@@ -161,18 +163,14 @@ func (m *master) release(before uint64) {
 			m.witnesses.drop(e.Key, id)
 		}
 	}
-	n := 0
-	for _, w := range m.waiters { // those of a conflict come in the order of the log, others may not
-		if w.index <= m.store.Commit {
+	m.waiters = slices.DeleteFunc(m.waiters, func(w waiter) bool { // in the order in which they came
+		synced := w.index <= m.store.Commit
+		if synced {
 			delete(m.waited, questionID{w.to, w.reply.Op})
 			m.answerSynced(w.to, w.reply)
-			continue
 		}
-		m.waiters[n] = w
-		n++
-	}
-	clear(m.waiters[n:])
-	m.waiters = m.waiters[:n]
+		return synced
+	})
 	m.witnesses.flush()
 }
 

@@ -43,7 +43,7 @@ type member struct {
 func newMember(config protocol.Config, journal *protocol.Journal, mistakes Mistakes) (*member, error) {
 	config.Sync = config.Sync.WithDefaults()
 	b := base.New("curp", config, journal, quorum.FirstDisks(config.View))
-	// The high half of a question's number names this process: an answer to an earlier one is told from those to this one.
+	// The high half of a question's number names this process: answers to an earlier one count for nothing.
 	b.NumberFrom(mix(config.Nonce, uint64(config.Self)) &^ (1<<32 - 1))
 	m := &member{Base: b, mistakes: mistakes, partition: config.View.Partitions[config.Shard], index: config.Shard}
 	m.role = roleOf(m.partition, config.Self)

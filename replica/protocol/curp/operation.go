@@ -19,7 +19,8 @@ type coordinator struct {
 	next       uint64 // the next number in it
 	fast, slow uint64
 	near       view.MemberID // the witness at this member's site; 0: none
-	seen       uint64        // what all backups held when the master answered the last read: answers from here are no older
+	// Up to where all backups held the log when the master answered the last read: answers from here are no older.
+	seen uint64
 }
 
 // operation is a read or an update that is submitted here.
@@ -57,8 +58,8 @@ func newCoordinator(master *master, backup *backup) *coordinator {
 // of.
 func (c *coordinator) finish(o *operation, r register.Result) {
 	c.operations.End(o)
-	durable := c.partition.Master != c.Config.Self || o.update == nil && c.master.tellable() || r.Fast && c.speculative() ||
-		c.mistakes.AnswerBeforePersist
+	durable := c.partition.Master != c.Config.Self || o.update == nil && c.master.tellable() ||
+		r.Fast && c.speculative() || c.mistakes.AnswerBeforePersist
 	c.CompleteWhen(durable, o.request.Handle, r)
 }
 

@@ -77,9 +77,7 @@ type replication struct {
 
 // begin finds the followers of the view. When what the log has was executed, a restart has forgotten.
 func (r *replication) begin() {
-	for range r.store.Last() - r.store.Commit {
-		r.executedAt = append(r.executedAt, longAgo)
-	}
+	r.executedAt = slices.Repeat([]protocol.Instant{longAgo}, int(r.store.Last()-r.store.Commit))
 	for _, id := range r.partition.Backups {
 		r.followers = append(r.followers, &follower{id: id, backup: true})
 	}
@@ -179,7 +177,8 @@ func (r *replication) onReply(f *follower, m *peerv1.Message) bool {
 
 // sendMore sends a follower the next entries, if it may be waited for.
 func (r *replication) sendMore(f *follower) {
-	if !f.inFlight && f.last < r.store.Last() && f.last >= r.store.Floor && (r.target > f.last || !f.backup || !r.serving) {
+	waitedFor := r.target > f.last || !f.backup || !r.serving
+	if waitedFor && !f.inFlight && f.last < r.store.Last() && f.last >= r.store.Floor {
 		r.sendTo(f)
 	}
 }
@@ -278,7 +277,8 @@ func (r *replication) tick() {
 			r.sendTo(f)
 		case f.op == 0, f.sentCommit < r.settled(),
 			f.backup && (reading || wants) && r.Now >= f.sentAt.Add(lease/4),
-			r.Now >= f.retryAt && (!f.answered || f.commit < r.settled() || f.last < r.store.Last() && (!f.backup || !r.serving)),
+			r.Now >= f.retryAt && (!f.answered || f.commit < r.settled()),
+			r.Now >= f.retryAt && f.last < r.store.Last() && (!f.backup || !r.serving),
 			r.Now >= f.sentAt.Add(4*r.Config.Retry):
 			r.sendTo(f)
 		}

@@ -21,7 +21,8 @@ type term struct {
 }
 
 func newTerm(m *member) *term {
-	return &term{confirmation: &confirmation{member: m, recoveredTerms: map[view.MemberID]uint64{}}, master: newMaster(m)}
+	c := &confirmation{member: m, recoveredTerms: map[view.MemberID]uint64{}}
+	return &term{confirmation: c, master: newMaster(m)}
 }
 
 // prepare begins the term, or to confirm the view, if this member has not begun the term before.

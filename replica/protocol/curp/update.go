@@ -31,15 +31,16 @@ func (c *coordinator) sendUpdate(o *operation) {
 	for _, w := range c.partition.Witnesses {
 		if !slices.Contains(o.saved, w) {
 			c.ask(w, &witnessv1.Message{
-				Kind: witnessv1.Kind_RECORD, Op: o.Number, Term: c.partition.Term, Hashes: []uint64{register.Hash(o.key)},
-				Id: &witnessv1.ID{Session: id.Session, Number: id.Number}, Request: o.raw,
+				Kind: witnessv1.Kind_RECORD, Op: o.Number, Term: c.partition.Term, Request: o.raw,
+				Id: &witnessv1.ID{Session: id.Session, Number: id.Number}, Hashes: []uint64{register.Hash(o.key)},
 			})
 		}
 	}
 }
 
 func (c *coordinator) askMaster(o *operation) {
-	c.send(c.partition.Master, c.message(peerv1.Kind_UPDATE, o.Number, &peerv1.Curp{Request: o.update, Sync: o.syncing}))
+	question := &peerv1.Curp{Request: o.update, Sync: o.syncing}
+	c.send(c.partition.Master, c.message(peerv1.Kind_UPDATE, o.Number, question))
 }
 
 // onRecordReply counts the witnesses that saved a request: all of them are needed, since recovery asks any one.

@@ -33,7 +33,8 @@ func newVouching(m *member) (v *vouching, err error) {
 	v = &vouching{member: m, alarmed: map[view.MemberID]protocol.Instant{}}
 	c := &m.Config
 	m.disks, err = position.New(position.Owner{
-		Config: c, Roster: m.Incarnations, Journal: m.Journal, Effects: &v.effects, CountKey: store.CountKey, HeardKey: store.HeardKey,
+		Config: c, Roster: m.Incarnations, Journal: m.Journal, Effects: &v.effects,
+		CountKey: store.CountKey, HeardKey: store.HeardKey,
 	})
 	if err != nil {
 		return nil, err

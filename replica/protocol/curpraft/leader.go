@@ -22,7 +22,9 @@ type unsynced struct {
 func (p *Protocol) Led(self bool) {
 	p.reign = nil
 	if self {
-		p.beginReign()
+		p.reign = &reign{term: p.raft.Term(), unsynced: map[string]*unsynced{}, answers: map[name]*peerv1.Answer{}}
+		p.gather()
+		p.tryRecover()
 	}
 }
 

@@ -29,14 +29,7 @@ type reply struct {
 	saved *peerv1.RaftSaved
 }
 
-// beginReign asks all witnesses what they hold.
-func (p *Protocol) beginReign() {
-	p.reign = &reign{term: p.raft.Term(), unsynced: map[string]*unsynced{}, answers: map[name]*peerv1.Answer{}}
-	p.gather()
-	p.tryRecover()
-}
-
-// gather asks those that have not answered.
+// gather asks the witnesses that have not answered what they hold.
 func (p *Protocol) gather() {
 	r := p.reign
 	r.due = p.raft.Now.Add(p.raft.Config.Retry)

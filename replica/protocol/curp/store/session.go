@@ -108,7 +108,8 @@ func (all *sessions) load(key, raw []byte) bool {
 func (all *sessions) recall(c *peerv1.Command) *peerv1.Answer {
 	s, known := all.byID[c.Session]
 	if !known {
-		if h := &all.horizon; c.IssuedAt != 0 && h.SeenAt != 0 && !seenAfter(c.IssuedAt, c.Session, h.SeenAt, h.Session) {
+		h := &all.horizon
+		if c.IssuedAt != 0 && h.SeenAt != 0 && !seenAfter(c.IssuedAt, c.Session, h.SeenAt, h.Session) {
 			return forgotten
 		}
 		return nil
@@ -146,7 +147,9 @@ func (all *sessions) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.A
 	if !replayed || all.mistakes.HonourAcks {
 		all.acknowledge(e, s, c)
 	}
-	record := &peerv1.PartitionSession{FirstIncomplete: s.firstIncomplete, SeenAt: s.seenAt, UsedAt: s.usedAt, UsedIn: s.usedIn}
+	record := &peerv1.PartitionSession{
+		FirstIncomplete: s.firstIncomplete, SeenAt: s.seenAt, UsedAt: s.usedAt, UsedIn: s.usedIn,
+	}
 	if all.mistakes.ForgetWatermark {
 		all.put(sessionKey(c.Session), record)
 	} else {
