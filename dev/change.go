@@ -136,12 +136,13 @@ func (o *operator) allowed(observations []Observation, join []string, leave []vi
 	}
 	before := r.View.Size()
 	if err := protocol.CheckMembers(before + len(join) - len(leave)); err != nil {
-		return fmt.Errorf("%d of %d members would leave and %d join: %w; name as many sites as that takes, such as `add SITE SITE`",
+		return fmt.Errorf("%d of %d members would leave and %d join: %w; name as many sites as that takes, such as "+
+			"`add SITE SITE`",
 			len(leave), before, len(join), err)
 	}
 	if o.spec.ErasureCoding() != nil && len(join) < len(leave) {
-		return errors.New("with erasureCoding members can't become fewer, since too few fragments of a value could be left; " +
-			"name as many sites that join as leave, such as `replace SITE SITE`")
+		return errors.New("with erasureCoding members can't become fewer, since too few fragments of a value could " +
+			"be left; name as many sites that join as leave, such as `replace SITE SITE`")
 	}
 	if !reachesQuorum(r.View, observations) {
 		var said []string
@@ -163,7 +164,8 @@ func knows(spec v1alpha1.GeoRegisterClusterSpec, site string) error {
 		return nil
 	}
 	if known := sites(spec); !slices.Contains(known, site) {
-		return fmt.Errorf("site %s: the manifest's spec.wan does not say how far it is; it knows %s", site, strings.Join(known, ", "))
+		return fmt.Errorf("site %s: the manifest's spec.wan does not say how far it is; it knows %s", site,
+			strings.Join(known, ", "))
 	}
 	return nil
 }
@@ -196,7 +198,8 @@ func (o *operator) Abandon() error {
 		case r.Change == nil:
 			return errors.New("no change of members is going on")
 		case !r.View.Joint() && o.situation(nil).Changed():
-			return errors.New("the change is finished, and can't be given up any more; begin the opposite one when it is over")
+			return errors.New("the change is finished, and can't be given up any more; begin the opposite one when " +
+				"it is over")
 		}
 		r.Change = r.Change.GivenUp("you abandoned it")
 		return nil

@@ -148,7 +148,8 @@ func (c *Cluster) Restart(site string) error {
 // Wipe kills the members of a site, removes their disks, and those of their witnesses, and starts them on empty ones,
 // which the view does not name; or that of a dedicated witness, by its name.
 func (c *Cluster) Wipe(site string) error {
-	if member, alone := strings.CutSuffix(site, record.WitnessSuffix); alone && !c.directory.Record.Dedicated { // never changes
+	member, alone := strings.CutSuffix(site, record.WitnessSuffix)
+	if alone && !c.directory.Record.Dedicated { // never changes
 		return fmt.Errorf("the disk of a witness is lost with that of its member; use `wipe %s`", member)
 	}
 	return c.each(site, func(units []*unit) error {
@@ -198,7 +199,8 @@ func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: pollEvery, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 5 * pollEvery},
+			Backoff: backoff.Config{BaseDelay: pollEvery, Multiplier: 1.5, Jitter: 0.2,
+				MaxDelay: 5 * pollEvery},
 			MinConnectTimeout: time.Second,
 		}),
 	}

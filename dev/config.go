@@ -23,7 +23,8 @@ func (p *processes) memberConfig(m *member) node.Config {
 		Directory: m.disk(), Durability: durability,
 		FlushEvery: node.Duration(spec.Storage.SyncInterval()), TransferRate: &rate,
 		Limits: node.Limits{
-			KeyBytes: limits.KeyBytes, ValueBytes: limits.ValueBytes, ClientMemory: node.Bytes(spec.Limits.ClientBytes()),
+			KeyBytes: limits.KeyBytes, ValueBytes: limits.ValueBytes,
+			ClientMemory: node.Bytes(spec.Limits.ClientBytes()),
 		},
 		FaultTolerance: spec.RelaxedFaults(),
 		Listen: node.Listen{

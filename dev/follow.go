@@ -66,11 +66,15 @@ func (o *operator) FollowSplit(ctx context.Context, write func(string)) error {
 
 // splitting says how far a split is. The lock is held.
 func (o *operator) splitting(child int, observations []Observation) (text string, done bool) {
-	return o.situation(nil).Splitting(child, func(i int) bool { return served(o.directory.Record.View, i, observations) })
+	return o.situation(nil).Splitting(child, func(i int) bool {
+		return served(o.directory.Record.View, i, observations)
+	})
 }
 
 // follow writes how something is going, whenever that is news, until it is done or the context ends.
-func (o *operator) follow(ctx context.Context, write func(string), look func([]Observation) (text string, done bool, err error)) error {
+func (o *operator) follow(
+	ctx context.Context, write func(string), look func([]Observation) (text string, done bool, err error),
+) error {
 	said := ""
 	return poll(ctx, func() (bool, string, error) {
 		observations := o.Observe(ctx)

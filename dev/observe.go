@@ -148,7 +148,8 @@ func (o Observation) report() decide.Report {
 		return r
 	}
 	r.Disk, r.Waiting, r.Serves = s.Disk, s.Role == adminv1.Role_WAITING, o.State == Serving
-	r.Answer = membership.MemberReport{Digest: s.Digest, Settled: s.GetChange().GetSettled(), Fetched: s.GetChange().GetFetched()}
+	r.Answer = membership.MemberReport{Digest: s.Digest, Settled: s.GetChange().GetSettled(),
+		Fetched: s.GetChange().GetFetched()}
 	if s.View != nil {
 		r.View = wire.FromProto(s.View)
 	}
@@ -198,13 +199,15 @@ func (o *operator) WaitServing(ctx context.Context, sites ...string) error {
 				continue
 			}
 			if m.Witness != nil && m.Witness.State == Crashed {
-				return false, "", fmt.Errorf("%s crashed: %s; its log is in %s", m.Witness.Label, m.Witness.Reason, o.directory.Path)
+				return false, "", fmt.Errorf("%s crashed: %s; its log is in %s", m.Witness.Label, m.Witness.Reason,
+					o.directory.Path)
 			}
 			if seen[m.Label] = seen[m.Label] || m.State == Serving; seen[m.Label] {
 				continue
 			}
 			if m.State == Crashed {
-				return false, "", fmt.Errorf("site %s crashed: %s; its log is in %s", m.Label, m.Reason, o.directory.Path)
+				return false, "", fmt.Errorf("site %s crashed: %s; its log is in %s", m.Label, m.Reason,
+					o.directory.Path)
 			}
 			waiting = append(waiting, fmt.Sprintf("%s is %s", m.Label, m.State))
 		}

@@ -40,35 +40,25 @@ func (p *processes) addMember(r record.Member) error {
 	if err != nil {
 		return err
 	}
-	if err := p.launch(m.units()); err != nil {
-		return err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.members = append(p.members, m)
-	return nil
+	return p.add(m.units(), func() { p.members = append(p.members, m) })
 }
 
 // addWitness starts a dedicated witness of the record.
 func (p *processes) addWitness(r record.Witness) error {
 	w := p.newDedicated(r)
-	if err := p.launch([]*unit{&w.unit}); err != nil {
-		return err
+	return p.add([]*unit{&w.unit}, func() { p.dedicated = append(p.dedicated, w) })
+}
+
+// add starts new units, all or none, and notes them.
+func (p *processes) add(units []*unit, note func()) error {
+	if err := p.run(units); err != nil {
+		kill(units)
+		return errors.Join(err, stop(units))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.dedicated = append(p.dedicated, w)
+	note()
 	return nil
-}
-
-// launch starts new units, all or none.
-func (p *processes) launch(units []*unit) error {
-	err := p.run(units)
-	if err != nil {
-		kill(units)
-		err = errors.Join(err, stop(units))
-	}
-	return err
 }
 
 // run starts units that don't run.

@@ -20,7 +20,8 @@ import (
 func (o *operator) Recover(ctx context.Context, who string, unheld ...string) (string, error) {
 	switch r := &o.directory.Record; { // whether it has masters never changes
 	case r.Partitioned() && who != decide.RecoverAll:
-		return "", fmt.Errorf("protocol %s: no member holds all partitions, so all members that are left go on: `recover %s`",
+		return "", fmt.Errorf("protocol %s: no member holds all partitions, so all members that are left go on: "+
+			"`recover %s`",
 			r.Protocol, decide.RecoverAll)
 	case r.Partitioned():
 		return o.recoverPartitions(ctx, strings.Join(unheld, ","))
@@ -49,7 +50,8 @@ func (o *operator) recoverMember(ctx context.Context, name string) (string, erro
 	if e := o.spec.ErasureCoding(); e != nil && e.DataFragments > 1 {
 		costs = "; " + e.LostWithOne()
 	}
-	return fmt.Sprintf("%s goes on alone in epoch %d, with what its disk has. Whatever others acknowledged without it is lost, "+
+	return fmt.Sprintf("%s goes on alone in epoch %d, with what its disk has. Whatever others acknowledged without "+
+		"it is lost, "+
 		"and what it had not heard the outcome of may show or not%s; `add SITE SITE` makes it three members again",
 		trusted.Label, next.Epoch, costs), nil
 }
@@ -83,7 +85,8 @@ func (o *operator) recoverPartitions(ctx context.Context, list string) (string, 
 	if d.View.Size() > 1 {
 		text = fmt.Sprintf("%s go on in epoch %d, with what their disks have", left, d.View.Epoch)
 	}
-	return text + "; given up are " + givenUp + d.Costs() + "; `add SITE` brings new members, of which there have to be 3, 5 or 7", nil
+	return text + "; given up are " + givenUp + d.Costs() + "; `add SITE` brings new members, of which there have " +
+		"to be 3, 5 or 7", nil
 }
 
 // goOn records a view after a lost quorum, and returns the names of those who are given up. The lock is held.
@@ -118,7 +121,8 @@ func (o *operator) trusted(name string, observations []Observation) (Observation
 	id := members[0].id
 	seen := slices.IndexFunc(observations, func(m Observation) bool { return m.ID == id })
 	if seen < 0 {
-		return Observation{}, fmt.Errorf("%s has just been added; name a member of the view of epoch %d", name, r.View.Epoch)
+		return Observation{}, fmt.Errorf("%s has just been added; name a member of the view of epoch %d", name,
+			r.View.Epoch)
 	}
 	m := observations[seen]
 	at, change := r.View.Index(id), m.Status.GetChange()

@@ -148,7 +148,8 @@ func (p *processes) newMember(r record.Member) (*member, error) {
 		return nil, fmt.Errorf("site %s: connect to its admin port: %w", r.Label, err)
 	}
 	m := &member{record: r, admin: adminv1.NewAdminClient(connection)}
-	m.unit = unit{id: r.ID, label: r.Label, directory: p.directory.Member(r), command: "replica", disconnect: connection.Close}
+	m.unit = unit{id: r.ID, label: r.Label, directory: p.directory.Member(r), command: "replica",
+		disconnect: connection.Close}
 	m.config = func() any { return p.memberConfig(m) }
 	if r.Witness != 0 {
 		m.witness = p.newWitness(r.Witness, r.Label, r.Site, r.Ports.Witness, p.directory.Beside(r))
@@ -165,7 +166,8 @@ func (p *processes) newDedicated(r record.Witness) *witnessUnit {
 func (p *processes) newWitness(id view.MemberID, of, site string, port int, directory string) *witnessUnit {
 	manager := manage.Dial(p.directory.Record.Cluster, id, record.Loopback(port), DialOptions()...)
 	w := &witnessUnit{site: site, manager: manager}
-	w.unit = unit{id: id, label: of + record.WitnessSuffix, directory: directory, command: "witness", disconnect: manager.Close}
+	w.unit = unit{id: id, label: of + record.WitnessSuffix, directory: directory, command: "witness",
+		disconnect: manager.Close}
 	w.config = func() any { return p.witnessConfig(w, port) }
 	return w
 }

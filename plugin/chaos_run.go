@@ -53,10 +53,12 @@ func (k *Kubernetes) RunChaos(ctx context.Context, out io.Writer, name string, o
 	if err != nil {
 		return err
 	}
-	r := &chaosRun{Kubernetes: k, id: rand.String(5), out: &lineWriter{out: out}, told: map[string]bool{}, done: map[string]bool{}}
+	r := &chaosRun{Kubernetes: k, id: rand.String(5), out: &lineWriter{out: out}, told: map[string]bool{},
+		done: map[string]bool{}}
 	r.wanted, r.emulated = chaosExperiments(name, o), c.Spec.WAN != nil && c.Spec.WAN.Provider == v1alpha1.ChaosMesh
 	if d := c.Spec.Storage.Durability; slices.Contains(r.wanted, killAll) && d != "" && d != v1alpha1.Sync {
-		return fmt.Errorf("%s: cluster %s has durability %s, and would be lost: it is for %s", killAll, c.Name, d, v1alpha1.Sync)
+		return fmt.Errorf("%s: cluster %s has durability %s, and would be lost: it is for %s", killAll, c.Name, d,
+			v1alpha1.Sync)
 	}
 	if r.workflow, err = chaosWorkflow(name, p, o); err != nil {
 		return err
@@ -69,7 +71,8 @@ func (k *Kubernetes) RunChaos(ctx context.Context, out io.Writer, name string, o
 	if err := k.noOtherRun(ctx, c.Name); err != nil {
 		return err
 	}
-	r.say("run %s on cluster %s: %s for %s; site %s is hit, %s is not, %s are a minority", r.id, c.Name, name, o.Duration,
+	r.say("run %s on cluster %s: %s for %s; site %s is hit, %s is not, %s are a minority", r.id, c.Name, name,
+		o.Duration,
 		p.Site, p.Peer, strings.Join(p.Minority, ", "))
 	interrupted := ctx.Err
 	ctx, cancel := Within(ctx, startsWithin+o.Duration+judgedWithin)
@@ -110,7 +113,8 @@ type chaosRun struct {
 }
 
 // undelayed is the traffic that an emulated network does not reach, for whoever reads the latencies.
-const undelayed = "the network between members is emulated. Not delayed: the way between a site's clients and its own members, and for " +
+const undelayed = "the network between members is emulated. Not delayed: the way between a site's clients and its " +
+	"own members, and for " +
 	"some seconds what goes to or from a pod that was killed, or one of whose rules changed"
 
 func (r *chaosRun) say(format string, args ...any) {
@@ -133,7 +137,8 @@ func (k *Kubernetes) noOtherRun(ctx context.Context, cluster string) error {
 	}
 	for i := range workflows {
 		if !isTrue(&workflows[i], "Accomplished") {
-			return fmt.Errorf("cluster %s: Workflow %s is under way; wait until it is over, or `kubectl georegister chaos stop`",
+			return fmt.Errorf("cluster %s: Workflow %s is under way; wait until it is over, or `kubectl "+
+				"georegister chaos stop`",
 				cluster, workflows[i].GetName())
 		}
 	}
@@ -167,7 +172,8 @@ func (r *chaosRun) begin(ctx context.Context) error {
 }
 
 func (r *chaosRun) apply(ctx context.Context, object *unstructured.Unstructured) error {
-	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), chaosOwner, client.ForceOwnership)
+	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), chaosOwner,
+		client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
@@ -288,7 +294,8 @@ func (r *chaosRun) verdict(ctx context.Context, out io.Writer, report string) er
 	if r.emulated {
 		fmt.Fprintln(out, undelayed)
 	}
-	fmt.Fprintf(out, "Job %s/%s keeps it; `kubectl georegister chaos stop %s` deletes it\n", r.Namespace, r.job.GetName(), r.id)
+	fmt.Fprintf(out, "Job %s/%s keeps it; `kubectl georegister chaos stop %s` deletes it\n", r.Namespace,
+		r.job.GetName(), r.id)
 	return r.judge(int(status.Terminated.ExitCode), found.Reason)
 }
 
@@ -306,7 +313,8 @@ func (r *chaosRun) judge(status int, reason string) error {
 	missed := slices.DeleteFunc(slices.Clone(r.wanted), func(name string) bool { return r.done[name] })
 	if len(missed) > 0 {
 		return fmt.Errorf("%s: not injected into all that it should hit, so nothing is proved of it; see "+
-			"`kubectl describe workflownodes,podchaos,networkchaos` during the next run, and the log of the node's chaos-daemon",
+			"`kubectl describe workflownodes,podchaos,networkchaos` during the next run, and the log of the node's "+
+			"chaos-daemon",
 			strings.Join(missed, ", "))
 	}
 	return nil

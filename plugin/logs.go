@@ -39,7 +39,8 @@ func (k *Kubernetes) Logs(ctx context.Context, out io.Writer, name string, o Log
 		return err
 	}
 	if len(pods) == 0 {
-		return fmt.Errorf("cluster %s has no pods at %s; see `kubectl georegister status %s`", c.Name, siteOrAll(o.Site), c.Name)
+		return fmt.Errorf("cluster %s has no pods at %s; see `kubectl georegister status %s`", c.Name,
+			siteOrAll(o.Site), c.Name)
 	}
 	options := &corev1.PodLogOptions{Container: build.Container, Follow: o.Follow, Previous: o.Previous}
 	if o.Tail >= 0 {

@@ -88,9 +88,11 @@ func (k *Kubernetes) dial(ctx context.Context, c *v1alpha1.GeoRegisterCluster) (
 	}
 	var endpoints []client.Endpoint
 	for _, site := range c.Spec.Sites {
-		i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Labels[build.SiteLabel] == site.Name && ready(&p) })
+		i := slices.IndexFunc(pods,
+			func(p corev1.Pod) bool { return p.Labels[build.SiteLabel] == site.Name && ready(&p) })
 		if i < 0 {
-			return all, fmt.Errorf("site %s of cluster %s has no ready pod to connect to; see `kubectl georegister status %s`",
+			return all, fmt.Errorf("site %s of cluster %s has no ready pod to connect to; see `kubectl georegister "+
+				"status %s`",
 				site.Name, c.Name, c.Name)
 		}
 		address, stop, err := k.Forward(ctx, pods[i].Name, build.GRPCPort)

@@ -27,7 +27,8 @@ goes on with a disk that it can't trust.
 Members can share one configuration: --self and --site, or GEOREGISTER_SELF and GEOREGISTER_SITE in the
 environment, then say which member this is.`,
 		RunE: func(command *cobra.Command, _ []string) error {
-			who, err := newWho(cmp.Or(f.self, os.Getenv("GEOREGISTER_SELF")), cmp.Or(site, os.Getenv("GEOREGISTER_SITE")))
+			who, err := newWho(
+				cmp.Or(f.self, os.Getenv("GEOREGISTER_SELF")), cmp.Or(site, os.Getenv("GEOREGISTER_SITE")))
 			if err != nil {
 				return err
 			}
@@ -36,7 +37,9 @@ environment, then say which member this is.`,
 				return err
 			}
 			return f.serve(command.Context(), config.ExitWithInput, func(ctx context.Context, log *zap.Logger) error {
-				return node.Run(ctx, config, node.Options{Version: version, Log: log, ClientMemory: clientMemory(os.ReadFile)})
+				return node.Run(ctx, config, node.Options{
+					Version: version, Log: log, ClientMemory: clientMemory(os.ReadFile),
+				})
 			})
 		},
 	}, &f, "member", "members")

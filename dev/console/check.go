@@ -48,10 +48,12 @@ func (r running) check(ctx context.Context) (err error) {
 	var ended atomic.Int64
 	load := workload.Loop{
 		Spec: spec, Sites: connected.Sites, Clients: r.Check.Clients, Seed: checkSeed,
-		Duration: r.Check.Duration, Operations: checked.MaxOperations, Recorder: recorder, FenceEvery: checked.FenceEvery(protocol),
-		Progress: func(n int64) { ended.Store(n) },
+		Duration: r.Check.Duration, Operations: checked.MaxOperations, Recorder: recorder,
+		FenceEvery: checked.FenceEvery(protocol),
+		Progress:   func(n int64) { ended.Store(n) },
 	}
-	r.screen.print(fmt.Sprintf("checking for %s: %d clients at each of %d sites\n", r.Check.Duration, r.Check.Clients, len(load.Sites)))
+	r.screen.print(fmt.Sprintf("checking for %s: %d clients at each of %d sites\n", r.Check.Duration, r.Check.Clients,
+		len(load.Sites)))
 	report, err := r.load(ctx, load, &ended)
 	if ctx.Err() != nil {
 		return errors.New("interrupted: no verdict")

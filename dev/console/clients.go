@@ -18,7 +18,8 @@ func (r running) dial(ctx context.Context) (*checked.Clients, error) {
 	observations := r.cluster.Observe(ctx)
 	for _, site := range sitesOf(observations) {
 		if err := dialled.Add(ctx, site, client.Options{
-			Endpoints: r.nearest(site, observations), InOrder: true, Timeout: operationWithin, DialOptions: dev.DialOptions(),
+			Endpoints: r.nearest(site, observations), InOrder: true,
+			Timeout: operationWithin, DialOptions: dev.DialOptions(),
 		}); err != nil {
 			return nil, errors.Join(err, dialled.Close())
 		}

@@ -68,20 +68,24 @@ const many = 7
 // actions are the commands on a cluster; status and quit are the console's own.
 func actions() []action {
 	return []action{
-		{Action{"kill", "SITE", 1, 1, "end the members of a site as a crash would; their disks stay (SITE/witness: a CURP witness alone)"}, false,
+		{Action{"kill", "SITE", 1, 1,
+			"end the members of a site as a crash would; their disks stay (SITE/witness: a CURP witness alone)"}, false,
 			func(_ context.Context, c *dev.Cluster, a []string) (string, error) {
 				return fmt.Sprintf("killed %s; `restart %s` brings it back", a[0], a[0]), c.Kill(a[0])
 			}},
-		{Action{"restart", "SITE", 1, 1, "start the members of a site on their disks; stop them first if they run"}, false,
+		{Action{"restart", "SITE", 1, 1, "start the members of a site on their disks; stop them first if they run"},
+			false,
 			func(_ context.Context, c *dev.Cluster, a []string) (string, error) {
 				return fmt.Sprintf("restarted %s", a[0]), c.Restart(a[0])
 			}},
-		{Action{"wipe", "SITE", 1, 1, "kill the members of a site, lose their disks, and start them as newcomers"}, false,
+		{Action{"wipe", "SITE", 1, 1, "kill the members of a site, lose their disks, and start them as newcomers"},
+			false,
 			func(_ context.Context, c *dev.Cluster, a []string) (string, error) {
+				next := "it joins as a newcomer and votes when it has the others' state"
 				if c.Partitioned() {
-					return fmt.Sprintf("wiped %s; its parts go to others, and `replace %s` has a newcomer take its place", a[0], a[0]), c.Wipe(a[0])
+					next = fmt.Sprintf("its parts go to others, and `replace %s` has a newcomer take its place", a[0])
 				}
-				return fmt.Sprintf("wiped %s; it joins as a newcomer and votes when it has the others' state", a[0]), c.Wipe(a[0])
+				return fmt.Sprintf("wiped %s; %s", a[0], next), c.Wipe(a[0])
 			}},
 		{Action{"partition", "SITE SITE", 2, 2, "cut the links between two sites"}, false,
 			func(_ context.Context, c *dev.Cluster, a []string) (string, error) {
@@ -95,16 +99,19 @@ func actions() []action {
 			func(ctx context.Context, c *dev.Cluster, a []string) (string, error) { return c.Add(ctx, a...) }},
 		{Action{"remove", "SITE...", 1, many, "have the members of sites leave, or single ones by their name"}, true,
 			func(ctx context.Context, c *dev.Cluster, a []string) (string, error) { return c.Remove(ctx, a...) }},
-		{Action{"replace", "SITE [with SITE]", 1, 3, "have the members of a site leave, and others join there or at another one"}, true, replace},
+		{Action{"replace", "SITE [with SITE]", 1, 3,
+			"have the members of a site leave, and others join there or at another one"}, true, replace},
 		{Action{"abandon", "", 0, 0, "give up the change of members that is going on"}, true,
 			func(_ context.Context, c *dev.Cluster, _ []string) (string, error) {
 				return "giving the change up", c.Abandon()
 			}},
-		{Action{"move", "SHARD SITE", 2, 2, "have the master of a CURP shard be at a site, or `default`: where it is without this"}, true,
+		{Action{"move", "SHARD SITE", 2, 2,
+			"have the master of a CURP shard be at a site, or `default`: where it is without this"}, true,
 			func(_ context.Context, c *dev.Cluster, a []string) (string, error) { return c.Move(a[0], a[1]) }},
 		{Action{"split", "", 0, 0, "have the next CURP shard in turn give half of its keys to a new one"}, true,
 			func(_ context.Context, c *dev.Cluster, _ []string) (string, error) { return c.Split() }},
-		{Action{"recover", "MEMBER", 1, 2, "go on with one member after the others are lost for good (CURP: all [SHARD,...], and what may be empty)"}, false,
+		{Action{"recover", "MEMBER", 1, 2, "go on with one member after the others are lost for good (CURP: all " +
+			"[SHARD,...], and what may be empty)"}, false,
 			func(ctx context.Context, c *dev.Cluster, a []string) (string, error) {
 				return c.Recover(ctx, a[0], a[1:]...)
 			}},

@@ -64,9 +64,8 @@ func serveControl(data string, console *Console, quit func()) (*control, error) 
 	}
 	c := &control{files: []string{path}}
 	c.ending, c.end = context.WithCancel(context.Background())
-	c.server = &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.answer(w, r, address.Token, console, quit)
-	})}
+	handler := func(w http.ResponseWriter, r *http.Request) { c.answer(w, r, address.Token, console, quit) }
+	c.server = &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(handler)}
 	if registry, err := registryDirectory(); err == nil { // else other shells need --data
 		entry := filepath.Join(registry, strconv.Itoa(os.Getpid()))
 		if absolute, err := filepath.Abs(data); err == nil && record.Replace(entry, []byte(absolute)) == nil {
@@ -172,7 +171,8 @@ func readControl(data string) (r controlRecord, err error) {
 }
 
 func (r controlRecord) send(ctx context.Context, line string, answer io.Writer) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.Address+"/", bytes.NewBufferString(line))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.Address+"/",
+		bytes.NewBufferString(line))
 	if err != nil {
 		return fmt.Errorf("send a command to %s: %w", r.Address, err)
 	}

@@ -74,7 +74,8 @@ func (r *rates) partitions(going dev.Going, observations []dev.Observation, most
 		if waits != "" {
 			reasons = append(reasons, fmt.Sprintf("partition %d: %s: %s", i, label(p.Master), waits))
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", i, state, label(p.Master), list(p.Backups), list(p.Witnesses),
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", i, state, label(p.Master), list(p.Backups),
+			list(p.Witnesses),
 			p.Term, unsynced, percent(sums[i].fast, sums[i].fast+sums[i].slow))
 	}
 	return append(written(t, &b), reasons...)

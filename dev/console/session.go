@@ -100,7 +100,8 @@ func (r running) ready(ctx context.Context) error {
 // introduce says what a user has to know of the cluster, once.
 func (r running) introduce(ctx context.Context) {
 	if r.screen.live() {
-		r.screen.show(r.console.Table(ctx)) // the first table clears the terminal, so it comes before all that must be read
+		// The first table clears the terminal, so it comes before all that must be read.
+		r.screen.show(r.console.Table(ctx))
 	}
 	r.screen.print(addresses(r.cluster.Observe(ctx)))
 	r.screen.print(notEmulated(r.Options.Manifest.Spec))

@@ -83,7 +83,8 @@ func (r *rates) table(observations []dev.Observation, now time.Time) []string {
 			reasons = append(reasons, o.Label+" "+string(o.State)+": "+o.Reason)
 		}
 		if l := o.Status.GetLoss(); l != nil && !l.Over {
-			reasons = append(reasons, o.Label+" found its disk damaged, and keeps what is left in "+l.Aside+" until it votes: "+l.Cause)
+			reasons = append(reasons,
+				o.Label+" found its disk damaged, and keeps what is left in "+l.Aside+" until it votes: "+l.Cause)
 		}
 		beside := ""
 		if w := o.Witness; w != nil {

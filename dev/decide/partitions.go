@@ -91,7 +91,8 @@ func (s Situation) place(v view.View) (Step, error) {
 // a successor there.
 func (s Situation) retiring() (ids []view.MemberID) {
 	for _, w := range s.View.Witnesses {
-		succeeded := slices.ContainsFunc(s.View.Witnesses, func(o view.Witness) bool { return o.Site == w.Site && o.ID > w.ID })
+		succeeded := slices.ContainsFunc(s.View.Witnesses,
+			func(o view.Witness) bool { return o.Site == w.Site && o.ID > w.ID })
 		if w.Beside == 0 && (succeeded || !slices.Contains(s.SitesOf(s.View.After()), w.Site)) {
 			ids = append(ids, w.ID)
 		}

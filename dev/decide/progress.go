@@ -20,14 +20,16 @@ func (s Situation) Moving(i int, serving bool) (text string, done bool) {
 	case slices.ContainsFunc(p.Backups, here):
 		return fmt.Sprintf("partition %d: a backup at %s has its state; %s serves it still", i, home, master), false
 	}
-	return fmt.Sprintf("partition %d: it waits for a member at %s to have its state; %s serves it meanwhile", i, home, master), false
+	return fmt.Sprintf("partition %d: it waits for a member at %s to have its state; %s serves it meanwhile",
+		i, home, master), false
 }
 
 // Splitting says how far the split is that makes the partition of a number, after those of lower ones.
 func (s Situation) Splitting(child int, served func(int) bool) (text string, done bool) {
 	if child >= len(s.View.Partitions) {
 		parent, next := s.View.NextSplit()
-		return fmt.Sprintf("partition %d: %s; then half of its keys go to partition %d", parent, s.hinders(parent, served(parent)), next), false
+		return fmt.Sprintf("partition %d: %s; then half of its keys go to partition %d",
+			parent, s.hinders(parent, served(parent)), next), false
 	}
 	p, there := s.View.Partitions[child], s.SitesOf(s.View.After())
 	master, home := s.Label(p.Master), s.Home(child, there)
@@ -54,7 +56,8 @@ func (s Situation) hinders(i int, served bool) string {
 	case !served:
 		return master + " to serve it"
 	case len(p.Backups) < placement.Faults:
-		return fmt.Sprintf("a member to be its backup, of which it has %d and should have %d", len(p.Backups), placement.Faults)
+		return fmt.Sprintf("a member to be its backup, of which it has %d and should have %d", len(p.Backups),
+			placement.Faults)
 	case len(p.Witnesses) == 0:
 		return fmt.Sprintf("the members to settle in the view of epoch %d", s.View.Epoch)
 	case s.View.Members[s.View.Index(p.Master)].Site != placement.Homes[i]:

@@ -22,7 +22,8 @@ func (d Rescue) Costs() (text string) {
 		partitions []int
 		text       string
 	}{
-		{d.Behind, "partitions %s go on from a copy that nobody waited for, and the latest writes that were acknowledged may be lost"},
+		{d.Behind, "partitions %s go on from a copy that nobody waited for, and the latest writes that were " +
+			"acknowledged may be lost"},
 		{d.Emptied, "partitions %s begin again empty"},
 		{d.Shortened, "of partitions %s the latest writes that only lost witnesses had saved may be lost"},
 	} {
@@ -40,7 +41,8 @@ func (d Rescue) withConsent() string {
 		partitions []int
 		text       string
 	}{
-		{d.Behind, "partitions %s go on from the copy of who followed furthest, without the latest writes that it had not heard of"},
+		{d.Behind, "partitions %s go on from the copy of who followed furthest, without the latest writes that it " +
+			"had not heard of"},
 		{d.Emptied, "partitions %s, of which nobody who answers has a whole copy, begin again empty"},
 	} {
 		kept := func(i int) bool { return !slices.Contains(d.Lost, i) }
@@ -59,7 +61,8 @@ func (s Situation) Rescue(unheld []int) (Rescue, error) {
 	now := s.snapshot()
 	for _, said := range now.Members {
 		if i := s.View.Index(said.Member); said.Disk == s.View.Members[i].Disk && said.Digest != s.View.Digest() {
-			return Rescue{}, fmt.Errorf("%s does not hold the view of epoch %d yet; try again in a moment", s.Label(said.Member), s.View.Epoch)
+			return Rescue{}, fmt.Errorf("%s does not hold the view of epoch %d yet; try again in a moment",
+				s.Label(said.Member), s.View.Epoch)
 		}
 	}
 	d, err := membership.RecoverPartitions(now, unheld)
@@ -67,7 +70,8 @@ func (s Situation) Rescue(unheld []int) (Rescue, error) {
 		return Rescue{}, err
 	}
 	if len(d.Lost) > 0 {
-		return Rescue{}, fmt.Errorf("nobody who answers is certain to hold all of partitions %s; `restart` who held them, or have %s: `recover %s %s`",
+		return Rescue{}, fmt.Errorf("nobody who answers is certain to hold all of partitions %s; `restart` who "+
+			"held them, or have %s: `recover %s %s`",
 			numbersText(d.Lost), Rescue{d}.withConsent(), RecoverAll, strings.ReplaceAll(numbersText(d.Lost), " ", ""))
 	}
 	return Rescue{d}, nil

@@ -46,7 +46,8 @@ func Open(path string, manifest *v1alpha1.GeoRegisterCluster) (*Directory, error
 		return nil, fmt.Errorf("read the data directory's record: %w", err)
 	}
 	if err := json.Unmarshal(data, &d.Record); err != nil {
-		return nil, fmt.Errorf("%s is damaged (%w); remove the directory or use another --data", filepath.Join(path, recordFile), err)
+		return nil, fmt.Errorf("%s is damaged (%w); remove the directory or use another --data",
+			filepath.Join(path, recordFile), err)
 	}
 	d.Record.complete()
 	if err := d.Record.fits(fresh); err != nil {
@@ -58,8 +59,8 @@ func Open(path string, manifest *v1alpha1.GeoRegisterCluster) (*Directory, error
 		d.Record.Wanted = fresh.Shards
 	}
 	if d.Record.View.Epoch > 0 && manifest.Spec.Storage.DurabilityOrDefault() == v1alpha1.Memory {
-		return nil, fmt.Errorf("data directory %s: with durability Memory nothing is left of the cluster that ran here; "+
-			"remove the directory or use another --data", path)
+		return nil, fmt.Errorf("data directory %s: with durability Memory nothing is left of the cluster that ran "+
+			"here; remove the directory or use another --data", path)
 	}
 	return d, nil
 }

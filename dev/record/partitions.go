@@ -51,7 +51,8 @@ func (r *Record) Move(number, site string) (string, error) {
 	}
 	there := r.SitesOf(r.View.After())
 	if site != HomeDefault && !slices.Contains(there, site) {
-		return "", fmt.Errorf("no member is at site %q; there are %s, or `%s`", site, strings.Join(there, ", "), HomeDefault)
+		return "", fmt.Errorf("no member is at site %q; there are %s, or `%s`", site, strings.Join(there, ", "),
+			HomeDefault)
 	}
 	r.Moved = slices.Clone(r.Moved)
 	for len(r.Moved) <= partition {
@@ -115,7 +116,8 @@ func (r *Record) Split() (string, error) {
 	parent, child := r.View.NextSplit()
 	switch {
 	case child < r.WantedShards():
-		return "", fmt.Errorf("partition %d is being split already, and there are %d of %d partitions; wait until all are there",
+		return "", fmt.Errorf("partition %d is being split already, and there are %d of %d partitions; wait until "+
+			"all are there",
 			parent, child, r.WantedShards())
 	case child >= v1alpha1.MaxShards:
 		return "", fmt.Errorf("there are %d partitions, and can't be more", child)
@@ -129,9 +131,11 @@ func (r *Record) Split() (string, error) {
 func (r *Record) fewer(shards int) error {
 	switch {
 	case shards < r.Shards:
-		return fmt.Errorf("it was made with shards %d, the manifest has %d: shards are split, and never made fewer", r.Shards, shards)
+		return fmt.Errorf("it was made with shards %d, the manifest has %d: shards are split, and never made fewer",
+			r.Shards, shards)
 	case shards > r.Shards && shards < r.WantedShards():
-		return fmt.Errorf("it has shards %d by now, the manifest has %d: shards are split, and never made fewer; ask for %d, or for the %d that it was made with",
+		return fmt.Errorf("it has shards %d by now, the manifest has %d: shards are split, and never made fewer; "+
+			"ask for %d, or for the %d that it was made with",
 			r.WantedShards(), shards, r.WantedShards(), r.Shards)
 	}
 	return nil

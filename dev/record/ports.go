@@ -79,7 +79,8 @@ const (
 func Assign(members []Member, witnesses []Witness, avoid []int, redisBase int, viewed bool) error {
 	last := redisBase + len(members) - 1
 	if redisBase != 0 && (redisBase < 1 || last > maxPort) {
-		return fmt.Errorf("--redis-base-port: the ports %d to %d don't exist; give one from 1 to %d", redisBase, last, maxPort-len(members)+1)
+		return fmt.Errorf("--redis-base-port: the ports %d to %d don't exist; give one from 1 to %d", redisBase, last,
+			maxPort-len(members)+1)
 	}
 	for deadline := time.Now().Add(portsWithin); ; time.Sleep(retryEvery) {
 		picker := portPicker{avoid: avoid, viewed: viewed}
@@ -121,7 +122,8 @@ func (p *portPicker) assign(members []Member, witnesses []Witness, redisBase int
 		case redisBase != 0:
 			m.Redis = redisBase + i
 			if !p.take(m.Redis) {
-				return fmt.Errorf("port %d for Redis at site %s is taken; choose another --redis-base-port", m.Redis, label)
+				return fmt.Errorf("port %d for Redis at site %s is taken; choose another --redis-base-port", m.Redis,
+					label)
 			}
 		case m.Redis != 0 && p.take(m.Redis):
 		default:

@@ -124,7 +124,8 @@ func (s *Summary) Table(w io.Writer) error {
 	fmt.Fprintln(t, "site\tok\tp50 ms\tp99 ms\tmax ms\tlongest gap ms\tfrom ms\t")
 	for _, name := range slices.Sorted(maps.Keys(s.Sites)) {
 		site := s.Sites[name]
-		fmt.Fprintf(t, "%s\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", name, site.OK, site.P50, site.P99, site.Max, site.LongestGap, site.GapFrom)
+		fmt.Fprintf(t, "%s\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", name, site.OK, site.P50, site.P99, site.Max,
+			site.LongestGap, site.GapFrom)
 	}
 	err := t.Flush()
 	var outcomes []string

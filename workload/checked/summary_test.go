@@ -48,7 +48,8 @@ func TestSummaryIsShort(t *testing.T) {
 	recorder := history.NewRecorder(nil)
 	for i := range 13 {
 		site := fmt.Sprintf("site-with-%05d", i)
-		recorder.Invoke("c", site, register.Operation{Kind: register.Read, Key: "k"}).Return(register.Result{Status: register.OK})
+		recorder.Invoke("c", site, register.Operation{Kind: register.Read,
+			Key: "k"}).Return(register.Result{Status: register.OK})
 	}
 	s := &Summary{}
 	s.fill(recorder.Operations(), history.LongestGaps(recorder.Operations()))
@@ -70,7 +71,8 @@ func TestReadBackIsPatient(t *testing.T) {
 			}
 			return register.Result{Status: status, Message: "later"}
 		})
-		return reader{site: "a", doer: doer, recorder: history.NewRecorder(nil), patience: patience}.read(context.Background(), "k")
+		return reader{site: "a", doer: doer, recorder: history.NewRecorder(nil),
+			patience: patience}.read(context.Background(), "k")
 	}
 	if err := read(time.Minute, 3, register.Unavailable); err != nil || tries != 3 {
 		t.Errorf("%d tries, %v", tries, err)

@@ -57,7 +57,8 @@ func (v Verification) run(ctx context.Context, out io.Writer, summary *Summary) 
 		}
 	}
 	counts, sites := newCounters(), connected.Sites
-	fmt.Fprintf(out, "verifying for %s: %d clients at each of %d sites, keys under %q\n", v.Duration, v.Clients, len(sites),
+	fmt.Fprintf(out, "verifying for %s: %d clients at each of %d sites, keys under %q\n", v.Duration, v.Clients,
+		len(sites),
 		connected.Prefix)
 	recorder := history.NewRecorder(nil)
 	stop := Every(v.Progress, func(elapsed time.Duration) {

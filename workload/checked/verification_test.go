@@ -21,7 +21,8 @@ import (
 // verification is a short one of a store with a listener at each of three sites.
 func verification(t *testing.T, store *listenertest.Memory) Verification {
 	t.Helper()
-	v := Verification{Protocol: "Gryff", Duration: 300 * time.Millisecond, Clients: 2, Every: 5 * time.Millisecond, Progress: 50 * time.Millisecond}
+	v := Verification{Protocol: "Gryff", Duration: 300 * time.Millisecond, Clients: 2, Every: 5 * time.Millisecond,
+		Progress: 50 * time.Millisecond}
 	for _, site := range []string{"ca", "va", "ir"} {
 		address, stop, err := loopback.Serve(t, store)
 		if err != nil {
