@@ -286,22 +286,20 @@ func (s *Snapshot) digest() string {
 
 // domain is what a member or a witness is lost with.
 func (p *Placement) domain(v *view.View, id view.MemberID) string {
-	if w, known := v.Witness(id); known {
-		if d, given := p.Domains[id]; given && w.Beside == 0 {
-			return d
-		}
-		if w.Beside != 0 {
-			return p.domain(v, w.Beside)
-		}
-		return "site " + w.Site
+	w, known := v.Witness(id)
+	if w.Beside != 0 {
+		return p.domain(v, w.Beside)
 	}
 	if d, given := p.Domains[id]; given {
 		return d
 	}
 	if i := v.Index(id); i >= 0 {
-		return "site " + v.Members[i].Site
+		w.Site, known = v.Members[i].Site, true
 	}
-	return ""
+	if !known {
+		return ""
+	}
+	return "site " + w.Site
 }
 
 // witnesses is how many witnesses a partition with so many backups should have.

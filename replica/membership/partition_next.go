@@ -304,9 +304,7 @@ func (m *mover) reform(master view.MemberID, format string, args ...any) {
 		m.wait("%s once it can have %d backups: of the members that it hears, %v can be", fmt.Sprintf(format, args...), m.least(), next.Backups)
 		return
 	}
-	next.Witnesses = m.p.Witnesses // whom to prefer
-	next.Witnesses = all(m.witnesses(next, m.placement.witnesses(len(next.Backups))), next)
-	m.move(next, format, args...)
+	m.move(m.saved(next, m.p.Witnesses), format, args...)
 }
 
 // recover ends a recovery that is done, or has it begin again: with another master if this one can't recover, or

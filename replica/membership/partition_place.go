@@ -117,6 +117,13 @@ func (c *chooser) witnesses(p view.Partition, count int) []view.MemberID {
 	})
 }
 
+// saved is the configuration with as many witnesses as it should have, rather those that are preferred, or none.
+func (c *chooser) saved(next view.Partition, preferred []view.MemberID) view.Partition {
+	next.Witnesses = preferred
+	next.Witnesses = all(c.witnesses(next, c.placement.witnesses(len(next.Backups))), next)
+	return next
+}
+
 // all are witnesses, if they are as many as the partition has backups, or none: what they save counts only if it is
 // on as many disks, with the master's, as what is synced. With fewer of them a recovery could miss one that is lost,
 // and gain nothing from the others.

@@ -22,7 +22,7 @@ func (m *mover) splits(next view.Partition, target view.MemberID) bool {
 // recover from the term that ends, which has no witnesses: there is nothing to replay, and one loss at this time is no
 // more than at any other. The new one goes to its home afterwards.
 func (m *mover) split(next view.Partition) {
-	next.Witnesses = all(m.witnesses(next, m.placement.witnesses(len(next.Backups))), next)
+	next = m.saved(next, next.Witnesses)
 	child := next
 	child.Split = m.epoch
 	child.Backups, child.Witnesses, child.Formers = slices.Clone(next.Backups), slices.Clone(next.Witnesses),

@@ -147,14 +147,12 @@ func (r *rescuer) best() (best view.MemberID) {
 
 // silent is a member that is left and has not said what it has, or 0.
 func (r *rescuer) silent() view.MemberID {
-	i := slices.IndexFunc(r.next.Members, func(m view.Member) bool {
-		_, told := r.s.said(m.ID, r.i)
-		return !told
-	})
-	if i < 0 {
-		return 0
+	for _, m := range r.next.Members {
+		if _, told := r.s.said(m.ID, r.i); !told {
+			return m.ID
+		}
 	}
-	return r.next.Members[i].ID
+	return 0
 }
 
 // copied reports whether a member is left that has a whole copy of the partition, as it was at some moment. Who has
@@ -205,9 +203,7 @@ func (r *rescuer) goOn(master view.MemberID) (next view.Partition, shortened boo
 			next.Backups = append(next.Backups, id)
 		}
 	}
-	next.Witnesses = r.p.Witnesses // whom to prefer
-	next.Witnesses = all(r.witnesses(next, r.s.Placement.witnesses(len(next.Backups))), next)
-	return next, shortened
+	return r.saved(next, r.p.Witnesses), shortened
 }
 
 // follow makes the configuration in which a member goes on with its copy. Its backups have one, too: others would
@@ -217,9 +213,7 @@ func (r *rescuer) follow(master view.MemberID) view.Partition {
 	r.able = func(_, id view.MemberID) bool { return r.copied(id) }
 	next.Backups = r.members(next, r.s.Placement.Faults)
 	r.able = anyone
-	next.Witnesses = r.p.Witnesses // whom to prefer
-	next.Witnesses = all(r.witnesses(next, r.s.Placement.witnesses(len(next.Backups))), next)
-	return next
+	return r.saved(next, r.p.Witnesses)
 }
 
 // begin makes the configuration in which the partition begins again empty.
@@ -229,6 +223,5 @@ func (r *rescuer) begin() view.Partition {
 		next.Master = r.master(r.i)
 	}
 	next.Backups = r.members(next, r.s.Placement.Faults)
-	next.Witnesses = all(r.witnesses(next, r.s.Placement.witnesses(len(next.Backups))), next)
-	return next
+	return r.saved(next, nil)
 }

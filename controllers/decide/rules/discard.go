@@ -13,16 +13,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// discardMember removes what is left of a member that no view names. The view is settled, so the member has no quorum,
-// and its id is given to nobody else.
+// discardMember removes what is left of a member that no view names. The view is committed, so the member has no quorum,
+// or there was none; and its id is given to nobody else.
 func discardMember(s *views.Views) *Outcome {
-	if !s.Committed() {
-		return nil
-	}
-	return discardLeftover(s)
-}
-
-func discardLeftover(s *views.Views) *Outcome {
 	for _, m := range s.Leftover() {
 		// What no view ever named holds nothing.
 		unused := m.ID > s.View.LastIssued() && (m.Report == nil || m.Report.View.Epoch == 0)
@@ -55,15 +48,8 @@ func discarded(m *world.Member, objects []client.Object) string {
 }
 
 // discardWitness removes what is left of a dedicated witness that no view names any more, and that is not to be taken
-// on. The view is settled, and without it, so nobody recovers from what it saved.
+// on. The view is committed, and without it, so nobody recovers from what it saved.
 func discardWitness(s *views.Views) *Outcome {
-	if !s.Committed() {
-		return nil
-	}
-	return discardLeftWitness(s)
-}
-
-func discardLeftWitness(s *views.Views) *Outcome {
 	for i := range s.Witnesses {
 		m := &s.Witnesses[i]
 		kept := slices.Concat(s.DedicatedWitnesses(), s.Coming)

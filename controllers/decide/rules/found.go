@@ -31,10 +31,10 @@ func foundCluster(s *views.Views) *Outcome {
 	}
 	var founders []membership.Founder
 	var missing []string
-	if o := discardLeftover(s); o != nil && s.AllWait() { // of a spec that was edited before this
+	if o := discardMember(s); o != nil && s.AllWait() { // of a spec that was edited before this
 		return o
 	}
-	if o := discardLeftWitness(s); o != nil {
+	if o := discardWitness(s); o != nil {
 		return o
 	}
 	if o := remake(s); o != nil {

@@ -21,22 +21,30 @@ func recoverLostQuorum(s *views.Views) *Outcome {
 	if asked == nil || recovery.Refusal(s) != nil {
 		return nil
 	}
-	if s.Partitioned() {
-		return recoverPartitions(s)
-	}
-	next, err := membership.Recover(s.View, view.MemberID(asked.TrustMember))
+	next, costs, err := recovered(s)
 	if err != nil {
 		return waitFor("CannotRecover", "%s", message.Sentence(err.Error()))
 	}
-	reason := fmt.Sprintf("Recovered from the lost quorum of view %d: view %d has member %d alone. %s", s.View.Epoch, next.Epoch,
-		asked.TrustMember, recovery.MayBeLost(s, facts.IDs(s.Others(view.MemberID(asked.TrustMember)))))
+	reason := fmt.Sprintf("Recovered from the lost quorum of view %d: view %d has %s", s.View.Epoch, next.Epoch, costs)
 	return act(changeView(s, next, "Recovering", reason), message.Warning("QuorumRecovered", "ChangeView", reason))
+}
+
+// recovered is the view that goes on with the member that is trusted or, where shards have masters, with all who are
+// left; and who is in it, and what that costs.
+func recovered(s *views.Views) (next view.View, costs string, err error) {
+	if s.Partitioned() {
+		d, err := recovery.Rescue(s, recovery.EmptyShards(s))
+		return d.View, fmt.Sprintf("members %s. %s", message.Numbers(facts.IDs(d.View.Members)), recovery.RescueCosts(s, d)), err
+	}
+	trusted := view.MemberID(s.Cluster.Spec.Recovery.TrustMember)
+	next, err = membership.Recover(s.View, trusted)
+	return next, fmt.Sprintf("member %d alone. %s", trusted, recovery.MayBeLost(s, facts.IDs(s.Others(trusted)))), err
 }
 
 // stopOthers removes the members that a recovery gave up, and waits until their pods have ended: a member that lives on
 // somewhere could form a quorum of the former view again.
 func stopOthers(s *views.Views) *Outcome {
-	if o := discardLeftover(s); o != nil {
+	if o := discardMember(s); o != nil {
 		return o
 	}
 	var living []string
@@ -50,17 +58,6 @@ func stopOthers(s *views.Views) *Outcome {
 	}
 	return waitFor("StoppingMembers", "The recovery goes on once the pods of the members that were given up have ended; where their nodes are "+
 		"gone for good, delete the pods by force: %s", message.List(living))
-}
-
-// recoverPartitions goes on with all who are left, where spec.recovery consents to it.
-func recoverPartitions(s *views.Views) *Outcome {
-	d, err := recovery.Rescue(s, recovery.EmptyShards(s))
-	if err != nil {
-		return waitFor("CannotRecover", "%s", message.Sentence(err.Error()))
-	}
-	reason := fmt.Sprintf("Recovered from the lost quorum of view %d: view %d has members %s. %s", s.View.Epoch, d.View.Epoch,
-		message.Numbers(facts.IDs(d.View.Members)), recovery.RescueCosts(s, d))
-	return act(changeView(s, d.View, "Recovering", reason), message.Warning("QuorumRecovered", "ChangeView", reason))
 }
 
 // blockWithoutQuorum ends the rules where no quorum can come back: no member can be replaced without one.

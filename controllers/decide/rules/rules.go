@@ -22,8 +22,8 @@ var inOrder = []func(*views.Views) *Outcome{
 	sendView,
 	assignPartitions,
 	keepRecordMetadata,
-	discardMember,
-	discardWitness,
+	onceCommitted(discardMember),
+	onceCommitted(discardWitness),
 	awaitTakenNames,
 	blockWithoutQuorum,
 	advanceChange,
@@ -51,6 +51,16 @@ func Next(s *views.Views) *Outcome {
 		}
 	}
 	return nil
+}
+
+// onceCommitted is a rule that has nothing to say before the view is committed.
+func onceCommitted(rule func(*views.Views) *Outcome) func(*views.Views) *Outcome {
+	return func(s *views.Views) *Outcome {
+		if !s.Committed() {
+			return nil
+		}
+		return rule(s)
+	}
 }
 
 // awaitFormerResource waits until nothing is left of a deleted resource of the same name. What goes with it proves
