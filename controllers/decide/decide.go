@@ -1,8 +1,8 @@
 // Package decide says what the operator does next for one cluster: a pure function of what was observed.
 //
-// It is made of facts (what is known, with doubt), views (what the package membership decides from them), recovery (what
-// a lost quorum leaves), rules (the next step), status (what is reported) and the emulation of a network. A rule needs
-// facts, the status needs both, and nothing goes the other way.
+// It is made of facts (what is known, with doubt), views (what the package membership decides from them), recovery
+// (what a lost quorum leaves), rules (the next step), status (what is reported) and the emulation of a network. A rule
+// needs facts, the status needs both, and nothing goes the other way.
 package decide
 
 import (

@@ -37,9 +37,9 @@ type Answer = Reply[*world.Report]
 // Members talks to the members of clusters. A cluster is named by its resource, namespace/name; the names tell
 // connections apart and nothing else.
 type Members interface {
-	// Ask asks all members of a cluster at the same time. The answers are in the order of the targets. A member that says
-	// nothing within about a second counts as silent, and the next times nobody waits for it, until it has answered.
-	// Connections of the cluster to others than the targets are closed: their pods are gone.
+	// Ask asks all members of a cluster at the same time. The answers are in the order of the targets. A member that
+	// says nothing within about a second counts as silent, and the next times nobody waits for it, until it has
+	// answered. Connections of the cluster to others than the targets are closed: their pods are gone.
 	Ask(ctx context.Context, cluster string, targets []Target) []Answer
 	// Configure gives members a view, all at the same time. The error joins those of the members that did
 	// not take it.
@@ -123,7 +123,8 @@ func dial(target Target) (*grpc.ClientConn, error) {
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		// A member that restarts is asked again soon; gRPC's own bound is two minutes.
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: time.Second},
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, Jitter: 0.2,
+				MaxDelay: time.Second},
 			MinConnectTimeout: askWithin,
 		}),
 		// A report is small, and an operator may have a thousand connections.
@@ -162,7 +163,8 @@ func report(s *adminv1.StatusResponse) (*world.Report, error) {
 	r.Peers, r.Witnesses = peers(s.Peers), peers(s.Witnesses)
 	for _, p := range s.Partitions {
 		part := world.Part{
-			Part: membership.Part{Term: p.Term, Lost: p.Lost, Recovered: p.Recovered, Restarted: p.Restarted, Copying: p.Copying,
+			Part: membership.Part{Term: p.Term, Lost: p.Lost, Recovered: p.Recovered, Restarted: p.Restarted,
+				Copying:   p.Copying,
 				WholeTerm: p.WholeTerm, NotedTerm: p.NotedTerm, Length: p.Length},
 			Serving: p.Serving, Unsynced: p.Unsynced, Fast: p.Fast, Slow: p.Slow, Waits: p.Waits,
 		}

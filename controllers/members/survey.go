@@ -74,7 +74,9 @@ func (m *mutes) forget(cluster string, kept []Target) {
 // Whoever was mute the last time is asked too, and not waited for: its answer counts if it is there when all others
 // have answered, and else it shows that the next survey has to wait for it again. So one who takes connections and
 // never answers costs one survey its time, and no more.
-func survey[T any](ctx context.Context, m *mutes, cluster string, targets []Target, ask func(context.Context, int) (T, error)) []Reply[T] {
+func survey[T any](
+	ctx context.Context, m *mutes, cluster string, targets []Target, ask func(context.Context, int) (T, error),
+) []Reply[T] {
 	answers := make([]Reply[T], len(targets))
 	coming := make([]chan Reply[T], len(targets))
 	waits := make([]bool, len(targets))

@@ -16,8 +16,8 @@ type WitnessAnswer = Reply[*membership.WitnessReport]
 type Witnesses interface {
 	// AskWitnesses asks all witnesses of a cluster at the same time; it is otherwise like Members.Ask.
 	AskWitnesses(ctx context.Context, cluster string, targets []Target) []WitnessAnswer
-	// Live has witnesses begin lives on the disks that a view names, and end others. All of it may be repeated. The error
-	// joins what was not done.
+	// Live has witnesses begin lives on the disks that a view names, and end others. All of it may be repeated. The
+	// error joins what was not done.
 	Live(ctx context.Context, cluster string, targets []Target, v view.View, start, end []membership.Life) error
 }
 
@@ -31,17 +31,20 @@ func (c *Client) AskWitnesses(ctx context.Context, cluster string, targets []Tar
 	for i, target := range targets {
 		conns[i], _ = c.witnesses.get(cluster, target, dialWitness) // what fails shows when it is asked
 	}
-	return survey(ctx, &c.witnesses.mutes, cluster, targets, func(ctx context.Context, i int) (*membership.WitnessReport, error) {
+	ask := func(ctx context.Context, i int) (*membership.WitnessReport, error) {
 		said, err := conns[i].Report(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return &said, nil
-	})
+	}
+	return survey(ctx, &c.witnesses.mutes, cluster, targets, ask)
 }
 
 // Live implements Witnesses.
-func (c *Client) Live(ctx context.Context, cluster string, targets []Target, v view.View, start, end []membership.Life) error {
+func (c *Client) Live(
+	ctx context.Context, cluster string, targets []Target, v view.View, start, end []membership.Life,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, liveWithin)
 	defer cancel()
 	return each(targets, func(target Target) error {

@@ -81,7 +81,8 @@ func end(joint, next view.View, how string) (view.View, error) {
 			continue
 		}
 		if parts := Parts(joint, m.ID); len(parts) > 0 {
-			return fail("member %d would not be in the view, and partition %d needs it or the witness beside it; drain it first",
+			return fail("member %d would not be in the view, and partition %d needs it or the witness beside it; "+
+				"drain it first",
 				m.ID, parts[0])
 		}
 	}
@@ -115,11 +116,13 @@ func Parts(v view.View, member view.MemberID) (parts []int) {
 func Recover(v view.View, trust view.MemberID) (view.View, error) {
 	i := v.Index(trust)
 	if i < 0 {
-		return view.View{}, fmt.Errorf("recover from the loss of a quorum: member %d is not in the view of epoch %d", trust, v.Epoch)
+		return view.View{}, fmt.Errorf("recover from the loss of a quorum: member %d is not in the view of epoch %d",
+			trust, v.Epoch)
 	}
 	m := v.Members[i]
 	m.Joining, m.Leaving = false, false
-	next := view.View{Cluster: v.Cluster, Epoch: v.Epoch + 1, Members: []view.Member{m}, Issued: v.LastIssued(), Level: v.Level}
+	next := view.View{Cluster: v.Cluster, Epoch: v.Epoch + 1, Members: []view.Member{m}, Issued: v.LastIssued(),
+		Level: v.Level}
 	next.Since = next.Epoch
 	return next, nil
 }

@@ -90,8 +90,10 @@ func Rebuild(reports []Report) (v view.View, known bool, err error) {
 	}
 	for _, r := range reports {
 		if r.View.Epoch == v.Epoch && r.View.Digest() != v.Digest() {
-			return view.View{}, false, fmt.Errorf("cluster %s: members hold two views of epoch %d, with digests %s and %s (member %d): "+
-				"stop all that hold either, then remove the file VIEW from the volumes of those that hold the one that fewer hold, and start them again",
+			return view.View{}, false, fmt.Errorf("cluster %s: members hold two views of epoch %d, with digests %s "+
+				"and %s (member %d): "+
+				"stop all that hold either, then remove the file VIEW from the volumes of those that hold the one "+
+				"that fewer hold, and start them again",
 				v.Cluster, v.Epoch, v.Digest(), r.View.Digest(), r.Member)
 		}
 	}

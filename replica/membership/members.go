@@ -10,8 +10,8 @@ import (
 // decideMembers decides on the view that follows the recorded one as far as it is about who is in it, where there are
 // partitions: witnesses of newcomers come, lost ones go that are replaced and that nobody needs, and the change of a
 // joint view is finished, or abandoned if the snapshot asks for that. One step at a time; if there is none,
-// decidePartitions has its turn, which moves the parts of those who leave to others. So a change of members, also one that replaces a
-// member that is lost with its disk or its machine, is:
+// decidePartitions has its turn, which moves the parts of those who leave to others. So a change of members, also one
+// that replaces a member that is lost with its disk or its machine, is:
 //
 //  1. Newcomers and their witnesses start on empty disks, under new IDs (PairedIDs, WitnessOf), and name them.
 //  2. Once the recorded view took hold (Committed), Change makes the joint one of it.
@@ -80,7 +80,8 @@ func (s *Snapshot) giveBack(waiting Decision) Decision {
 func (s *Snapshot) coming() (come []view.Witness) {
 	for _, w := range s.Named {
 		i := s.View.Index(w.Beside)
-		if _, known := s.View.Witness(w.ID); known || w.Disk == "" || w.Beside != 0 && (i < 0 || s.departs(s.View.Members[i])) {
+		if _, known := s.View.Witness(w.ID); known || w.Disk == "" ||
+			w.Beside != 0 && (i < 0 || s.departs(s.View.Members[i])) {
 			continue
 		}
 		if w.ID > s.View.LastIssued() || paired(s.View) && w.ID == WitnessOf(w.Beside) {
@@ -98,9 +99,10 @@ func (s *Snapshot) going() []view.MemberID {
 		if w.Beside == 0 && slices.Contains(s.Retiring, id) {
 			return false
 		}
-		return !s.lost(id) || w.ID == WitnessOf(w.Beside) || !slices.ContainsFunc(s.View.Witnesses, func(o view.Witness) bool {
+		replaced := slices.ContainsFunc(s.View.Witnesses, func(o view.Witness) bool {
 			return o.ID > id && o.Beside == w.Beside && o.Site == w.Site
 		})
+		return !s.lost(id) || w.ID == WitnessOf(w.Beside) || !replaced
 	})
 }
 
@@ -108,11 +110,13 @@ func (s *Snapshot) going() []view.MemberID {
 func (s *Snapshot) stays() (waits []string) {
 	for _, m := range s.View.Members {
 		if parts := Parts(s.View, m.ID); s.departs(m) && len(parts) > 0 {
-			waits = append(waits, fmt.Sprintf("member %d is to leave, and has parts, or the witness beside it, in partitions %v", m.ID, parts))
+			waits = append(waits, fmt.Sprintf("member %d is to leave, and has parts, or the witness beside it, in "+
+				"partitions %v", m.ID, parts))
 		}
 		_, known := s.View.Witness(WitnessOf(m.ID))
 		if m.Joining && !s.Abandon && paired(s.View) && !known && !s.lost(m.ID) && !s.Suspected(m.ID) {
-			waits = append(waits, fmt.Sprintf("witness %d, beside the newcomer %d, has not named its disk yet", WitnessOf(m.ID), m.ID))
+			waits = append(waits, fmt.Sprintf("witness %d, beside the newcomer %d, has not named its disk yet",
+				WitnessOf(m.ID), m.ID))
 		}
 	}
 	return waits

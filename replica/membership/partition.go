@@ -22,14 +22,14 @@ type Placement struct {
 	// Faults is how many losses a partition survives, f of the paper: it has as many backups and as many witnesses.
 	// Where too few members are heard it waits for them, and never goes on with fewer backups than it has.
 	Faults int
-	// Alone is how many witnesses a partition has if Faults is 0: they save what its master has not on disk yet (section
-	// 5.4).
+	// Alone is how many witnesses a partition has if Faults is 0: they save what its master has not on disk yet
+	// (section 5.4).
 	Alone int
 	// Homes are the sites of the masters, by partition; those that are missing, or empty, go round the sites in the
 	// members' order.
 	Homes []string
-	// Dedicated witnesses have pods of their own and are kept away from backups. Others run beside members and serve the
-	// partitions whose backup that member is: reads there need nobody else (appendix A.1).
+	// Dedicated witnesses have pods of their own and are kept away from backups. Others run beside members and serve
+	// the partitions whose backup that member is: reads there need nobody else (appendix A.1).
 	Dedicated bool
 	// Domains are what is lost as one, such as zones, by member and witness. Who has none is lost with its site, and
 	// a witness beside a member with that member.
@@ -88,18 +88,19 @@ type Snapshot struct {
 	// has none here.
 	Join  []Founder
 	Leave []view.MemberID
-	// Abandon asks for the members before the change of a joint view again, though it could be finished. Where there are
-	// partitions, newcomers are drained then, and those who leave are not.
+	// Abandon asks for the members before the change of a joint view again, though it could be finished. Where there
+	// are partitions, newcomers are drained then, and those who leave are not.
 	Abandon bool
 	Members []MemberReport
 
 	// Of views without partitions.
 	Fragments view.Fragments // how large values are stored
-	// Unwanted says that nobody asks for the members after the change any more: it is abandoned, unless it can be finished
-	// at once.
+	// Unwanted says that nobody asks for the members after the change any more: it is abandoned, unless it can be
+	// finished at once.
 	Unwanted bool
-	// Absent are members that a change that can be finished does not wait for. Hopeless are those that will not do their
-	// part at all: nobody waits for them, and a change that needs them is abandoned. Lost are those that won't vote again.
+	// Absent are members that a change that can be finished does not wait for. Hopeless are those that will not do
+	// their part at all: nobody waits for them, and a change that needs them is abandoned. Lost are those that won't
+	// vote again.
 	Absent, Hopeless, Lost []view.MemberID
 
 	// Of views with partitions.
@@ -187,7 +188,8 @@ func (s *Snapshot) unsettled() (d Decision, unsettled bool) {
 	for _, r := range s.Members {
 		if r.Epoch > s.View.Epoch {
 			d.Rebuild = true
-			d.Waits = append(d.Waits, fmt.Sprintf("member %d holds the view of epoch %d, which is later than the recorded one, %d: the record is behind; rebuild it",
+			d.Waits = append(d.Waits, fmt.Sprintf("member %d holds the view of epoch %d, which is later than the "+
+				"recorded one, %d: the record is behind; rebuild it",
 				r.Member, r.Epoch, s.View.Epoch))
 			return d, true
 		}
@@ -197,10 +199,12 @@ func (s *Snapshot) unsettled() (d Decision, unsettled bool) {
 	}
 	if id := s.torn(); id != 0 {
 		d.Rebuild = true
-		d.Waits = append(d.Waits, fmt.Sprintf("member %d holds another view of epoch %d, and it is not known which of the two a quorum holds: rebuild the record once one of them is",
+		d.Waits = append(d.Waits, fmt.Sprintf("member %d holds another view of epoch %d, and it is not known which "+
+			"of the two a quorum holds: rebuild the record once one of them is",
 			id, s.View.Epoch))
 	} else {
-		d.Waits = append(d.Waits, fmt.Sprintf("the view of epoch %d is not held by a quorum of its members yet", s.View.Epoch))
+		d.Waits = append(d.Waits, fmt.Sprintf("the view of epoch %d is not held by a quorum of its members yet",
+			s.View.Epoch))
 	}
 	return d, true
 }

@@ -41,7 +41,8 @@ func over(v *view.View, partition int, term uint64) bool {
 		return term <= v.Epoch
 	}
 	p := v.Partitions[partition]
-	return term <= v.Epoch && term != p.Term && !slices.ContainsFunc(p.Formers, func(f view.Former) bool { return f.Term <= term })
+	return term <= v.Epoch && term != p.Term && !slices.ContainsFunc(p.Formers,
+		func(f view.Former) bool { return f.Term <= term })
 }
 
 // ChangeWitnesses makes the view in which witnesses come and go. Those that come wait on empty disks that they have
@@ -95,5 +96,6 @@ func Idle(v view.View) (idle []view.MemberID) {
 
 // needs reports whether a partition is served by a witness, or may have to be recovered from it.
 func needs(p view.Partition, witness view.MemberID) bool {
-	return slices.Contains(p.Witnesses, witness) || slices.ContainsFunc(p.Formers, func(f view.Former) bool { return slices.Contains(f.Witnesses, witness) })
+	return slices.Contains(p.Witnesses, witness) || slices.ContainsFunc(p.Formers,
+		func(f view.Former) bool { return slices.Contains(f.Witnesses, witness) })
 }

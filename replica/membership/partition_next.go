@@ -18,12 +18,12 @@ type Decision struct {
 	Changes []Move   // what it changes where there are partitions
 	Waits   []string // what can't be done yet with partitions, and what it waits for
 	Wait    Wait     // what a change of members waits for
-	// For are the members that it waits for: newcomers without disks, or those not done with their part. Rest are all that
-	// are not done with their part in a joint view; a change that is finished leaves them behind.
+	// For are the members that it waits for: newcomers without disks, or those not done with their part. Rest are all
+	// that are not done with their part in a joint view; a change that is finished leaves them behind.
 	For, Rest []view.MemberID
 	Err       error // why the change that is wanted can't be made; there is no next view then
-	// Rebuild says that members hold a view that the record does not know: it was lost, or an old one came back. What they
-	// hold decides (Rebuild), not what the record says.
+	// Rebuild says that members hold a view that the record does not know: it was lost, or an old one came back. What
+	// they hold decides (Rebuild), not what the record says.
 	Rebuild bool
 }
 
@@ -43,10 +43,10 @@ func (d *Decision) change(kind Kind, format string, args ...any) {
 	d.Changes = append(d.Changes, Move{kind, -1, fmt.Sprintf(format, args...)})
 }
 
-// decidePartitions decides on the view that follows the recorded one: another master for one that a quorum of members does
-// not hear, the end of a recovery, replacements of lost backups and witnesses, hand-overs. Each partition takes one
-// step at most, with a term of its own unless only its recovery ended. The snapshot may be old or wrong in what it says
-// of who is alive: terms fence those that live on.
+// decidePartitions decides on the view that follows the recorded one: another master for one that a quorum of members
+// does not hear, the end of a recovery, replacements of lost backups and witnesses, hand-overs. Each partition takes
+// one step at most, with a term of its own unless only its recovery ended. The snapshot may be old or wrong in what it
+// says of who is alive: terms fence those that live on.
 func decidePartitions(s Snapshot) (d Decision) {
 	if len(s.View.Partitions) == 0 {
 		return d
@@ -58,7 +58,8 @@ func decidePartitions(s Snapshot) (d Decision) {
 	next.Epoch++
 	next.Issued = s.View.LastIssued()
 	if id := s.torn(); id != 0 {
-		d.change(ViewSuperseded, "member %d holds another view of epoch %d, from before the record was lost; the next one is for all",
+		d.change(ViewSuperseded, "member %d holds another view of epoch %d, from before the record was lost; the "+
+			"next one is for all",
 			id, s.View.Epoch)
 		d.Next = next
 		return d
@@ -106,7 +107,9 @@ type mover struct {
 // kind is the kind of the step that was decided on.
 func (m *mover) kind() Kind {
 	replaced := func(before, after []view.MemberID) bool {
-		return slices.ContainsFunc(before, func(id view.MemberID) bool { return !slices.Contains(after, id) && m.s.Suspected(id) })
+		return slices.ContainsFunc(before, func(id view.MemberID) bool {
+			return !slices.Contains(after, id) && m.s.Suspected(id)
+		})
 	}
 	switch {
 	case m.child != nil:
@@ -198,7 +201,8 @@ func (m *mover) heir() (best view.MemberID, hindrance string) {
 			}
 			continue
 		}
-		if best == 0 || cmp.Or(worth(id)-worth(best), cmp.Compare(m.s.part(id, m.i).Length, m.s.part(best, m.i).Length)) > 0 {
+		longer := cmp.Compare(m.s.part(id, m.i).Length, m.s.part(best, m.i).Length)
+		if best == 0 || cmp.Or(worth(id)-worth(best), longer) > 0 {
 			best = id
 		}
 	}
@@ -239,7 +243,8 @@ func (m *mover) yield() {
 		return
 	}
 	if best, _ := m.heir(); best != 0 && m.linked(best) > m.linked(m.p.Master) {
-		m.reform(best, "its master %d is cut off from its backups %v; member %d, which hears more members, takes its place",
+		m.reform(best, "its master %d is cut off from its backups %v; member %d, which hears more members, takes its "+
+			"place",
 			m.p.Master, m.p.Backups, best)
 	}
 }
@@ -281,7 +286,9 @@ func (m *mover) backups(master view.MemberID, passes func(id view.MemberID) bool
 		return cost + 1 - index(slices.Contains(m.p.Backups, id))
 	})
 	// In the order of the present ones, so that those who stay don't seem to change.
-	stay := slices.DeleteFunc(slices.Clone(m.p.Backups), func(id view.MemberID) bool { return !slices.Contains(picked, id) })
+	stay := slices.DeleteFunc(slices.Clone(m.p.Backups), func(id view.MemberID) bool {
+		return !slices.Contains(picked, id)
+	})
 	come := slices.DeleteFunc(picked, func(id view.MemberID) bool { return slices.Contains(stay, id) })
 	return append(stay, come...)
 }
@@ -301,7 +308,8 @@ func (m *mover) reform(master view.MemberID, format string, args ...any) {
 	next := view.Partition{Term: m.epoch, Master: master, Formers: m.s.needed(m.i)}
 	next.Backups = m.backups(master, anyMember)
 	if len(next.Backups) < m.least() {
-		m.wait("%s once it can have %d backups: of the members that it hears, %v can be", fmt.Sprintf(format, args...), m.least(), next.Backups)
+		m.wait("%s once it can have %d backups: of the members that it hears, %v can be", fmt.Sprintf(format, args...),
+			m.least(), next.Backups)
 		return
 	}
 	m.move(m.saved(next, m.p.Witnesses), format, args...)
@@ -327,8 +335,10 @@ func (m *mover) recover() {
 		m.wait("member %d recovers it, and %s", m.p.Master, why)
 		return
 	}
-	if better := m.backups(m.p.Master, anyMember); len(better) >= m.least() && m.slow(m.p.Master, better) < m.slow(m.p.Master, m.p.Backups) {
-		m.reform(m.p.Master, "its backups %v become %v while member %d recovers it: one was lost, is cut off, or has to copy its state",
+	if better := m.backups(m.p.Master, anyMember); len(better) >= m.least() && m.slow(m.p.Master,
+		better) < m.slow(m.p.Master, m.p.Backups) {
+		m.reform(m.p.Master, "its backups %v become %v while member %d recovers it: one was lost, is cut off, or has "+
+			"to copy its state",
 			m.p.Backups, better, m.p.Master)
 		return
 	}
@@ -372,7 +382,9 @@ func (m *mover) tend() {
 	}
 	target := m.target()
 	next := view.Partition{Term: m.epoch, Master: m.p.Master, Formers: []view.Former{m.p.Former()}}
-	next.Backups = m.backups(m.p.Master, func(id view.MemberID) bool { return slices.Contains(m.s.part(m.p.Master, m.i).CaughtUp, id) })
+	next.Backups = m.backups(m.p.Master, func(id view.MemberID) bool {
+		return slices.Contains(m.s.part(m.p.Master, m.i).CaughtUp, id)
+	})
 	ready := slices.Contains(m.p.Backups, target) || slices.Contains(m.s.part(m.p.Master, m.i).CaughtUp, target)
 	if target != 0 && ready && !slices.Contains(next.Backups, target) {
 		if len(next.Backups) >= max(1, m.s.Placement.Faults) {
@@ -381,7 +393,8 @@ func (m *mover) tend() {
 		next.Backups = append(next.Backups, target)
 	}
 	if len(next.Backups) < m.least() {
-		m.wait("its backups %v are not all heard, or are cut off from its master %d, and nobody else has its whole state: wait for them, or for a learner to copy it",
+		m.wait("its backups %v are not all heard, or are cut off from its master %d, and nobody else has its whole "+
+			"state: wait for them, or for a learner to copy it",
 			m.p.Backups, m.p.Master)
 		return
 	}
@@ -401,7 +414,8 @@ func (m *mover) tend() {
 	case target != 0:
 		m.wait("member %d, which is to be its master, is fetching its state", target)
 	case len(m.p.Backups) < faults || len(m.p.Witnesses) < faults:
-		m.wait("it has %d backups and %d witnesses and should have %d of each: nobody is left who could be one, or has its whole state yet",
+		m.wait("it has %d backups and %d witnesses and should have %d of each: nobody is left who could be one, or "+
+			"has its whole state yet",
 			len(m.p.Backups), len(m.p.Witnesses), faults)
 	}
 }

@@ -28,13 +28,15 @@ func Place(v view.View, witnesses []view.Witness, p Placement) (view.View, error
 		next.Master = c.master(i)
 		next.Backups = c.members(next, p.Faults)
 		if len(next.Backups) < p.Faults {
-			return view.View{}, fmt.Errorf("place partition %d: %d backups need as many members beside its master, and there are %d; add members or lower faults",
+			return view.View{}, fmt.Errorf("place partition %d: %d backups need as many members beside its master, "+
+				"and there are %d; add members or lower faults",
 				i, p.Faults, len(next.Backups))
 		}
 		wanted := p.witnesses(p.Faults)
 		next.Witnesses = c.witnesses(next, wanted)
 		if len(next.Witnesses) < wanted {
-			return view.View{}, fmt.Errorf("place partition %d: it needs %d witnesses that are not beside its master %d, and there are %d; add witnesses or lower faults",
+			return view.View{}, fmt.Errorf("place partition %d: it needs %d witnesses that are not beside its master "+
+				"%d, and there are %d; add witnesses or lower faults",
 				i, wanted, next.Master, len(next.Witnesses))
 		}
 		v.Partitions = append(v.Partitions, next)
@@ -171,7 +173,9 @@ func (c *chooser) clashes(id, master view.MemberID, others []view.MemberID) (cou
 }
 
 // pick takes the cheapest of the candidates, one after the other; the first of equals.
-func (c *chooser) pick(candidates []view.MemberID, count int, cost func(id view.MemberID, picked []view.MemberID) int) (picked []view.MemberID) {
+func (c *chooser) pick(
+	candidates []view.MemberID, count int, cost func(id view.MemberID, picked []view.MemberID) int,
+) (picked []view.MemberID) {
 	for len(picked) < count && len(candidates) > 0 {
 		best := slices.MinFunc(candidates, func(a, b view.MemberID) int { return cost(a, picked) - cost(b, picked) })
 		picked = append(picked, best)

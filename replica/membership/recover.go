@@ -20,8 +20,8 @@ type Rescue struct {
 	Behind []int
 	// Emptied are those that begin again empty: nobody is left with a whole copy.
 	Emptied []int
-	// Shortened are those of which what only witnesses had is lost: none of a term is left that would have to be recovered
-	// from.
+	// Shortened are those of which what only witnesses had is lost: none of a term is left that would have to be
+	// recovered from.
 	Shortened []int
 }
 
@@ -42,13 +42,15 @@ type Rescue struct {
 // The snapshot's placement is as it is to be; of faults there are no more than the members that are left allow.
 func RecoverPartitions(s Snapshot, unheld []int) (Rescue, error) {
 	fail := func(format string, args ...any) (Rescue, error) {
-		return Rescue{}, fmt.Errorf("recover from the loss of a quorum in epoch %d: %w", s.View.Epoch, fmt.Errorf(format, args...))
+		return Rescue{}, fmt.Errorf("recover from the loss of a quorum in epoch %d: %w", s.View.Epoch,
+			fmt.Errorf(format, args...))
 	}
 	left := func(id view.MemberID) bool {
 		r := s.report(id)
 		return r != nil && r.Disk != "" && !s.lost(id)
 	}
-	next := view.View{Cluster: s.View.Cluster, Epoch: s.View.Epoch + 1, Issued: s.View.LastIssued(), Founded: s.View.Founded, Level: s.View.Level}
+	next := view.View{Cluster: s.View.Cluster, Epoch: s.View.Epoch + 1, Issued: s.View.LastIssued(),
+		Founded: s.View.Founded, Level: s.View.Level}
 	for _, r := range s.Members {
 		if r.Epoch > s.View.Epoch {
 			return fail("member %d holds the view of epoch %d: rebuild the record first", r.Member, r.Epoch)
@@ -69,7 +71,9 @@ func RecoverPartitions(s Snapshot, unheld []int) (Rescue, error) {
 		return fail("nobody is left")
 	}
 	for _, w := range s.View.Witnesses {
-		answers := slices.ContainsFunc(s.Witnesses, func(r WitnessReport) bool { return r.Witness == w.ID && r.Disk == w.Disk })
+		answers := slices.ContainsFunc(s.Witnesses, func(r WitnessReport) bool {
+			return r.Witness == w.ID && r.Disk == w.Disk
+		})
 		if answers && (w.Beside == 0 || next.Index(w.Beside) >= 0) {
 			next.Witnesses = append(next.Witnesses, w)
 		}
@@ -88,7 +92,8 @@ func RecoverPartitions(s Snapshot, unheld []int) (Rescue, error) {
 			continue
 		}
 		if id := r.silent(); id != 0 {
-			return fail("member %d has not said yet what it has of partition %d, of which nobody holds all; try again in a moment", id, i)
+			return fail("member %d has not said yet what it has of partition %d, of which nobody holds all; try "+
+				"again in a moment", id, i)
 		}
 		if copied := r.furthest(); copied != 0 {
 			next.Partitions = append(next.Partitions, r.follow(copied))
@@ -132,9 +137,9 @@ type rescuer struct {
 // holds reports whether a member is left that can be the partition's master.
 func (r *rescuer) holds(id view.MemberID) bool {
 	own := r.s.part(id, r.i)
-	return r.next.Index(id) >= 0 && !own.Lost && !own.Copying && !slices.ContainsFunc(append(slices.Clone(r.p.Formers), r.p.Former()), func(f view.Former) bool {
-		return r.s.misses(id, r.i, f)
-	})
+	terms := append(slices.Clone(r.p.Formers), r.p.Former())
+	misses := slices.ContainsFunc(terms, func(f view.Former) bool { return r.s.misses(id, r.i, f) })
+	return r.next.Index(id) >= 0 && !own.Lost && !own.Copying && !misses
 }
 
 // best is the member that the partition goes on from, or 0.
@@ -199,7 +204,8 @@ func (r *rescuer) goOn(master view.MemberID) (next view.Partition, shortened boo
 		next.Formers = append(next.Formers, f)
 	}
 	for _, id := range r.p.Backups {
-		if id != master && r.next.Index(id) >= 0 && !r.s.part(id, r.i).Lost && len(next.Backups) < r.s.Placement.Faults {
+		if id != master && r.next.Index(id) >= 0 && !r.s.part(id, r.i).Lost &&
+			len(next.Backups) < r.s.Placement.Faults {
 			next.Backups = append(next.Backups, id)
 		}
 	}
@@ -218,8 +224,9 @@ func (r *rescuer) follow(master view.MemberID) view.Partition {
 
 // begin makes the configuration in which the partition begins again empty.
 func (r *rescuer) begin() view.Partition {
-	next := view.Partition{Term: r.next.Epoch, Split: r.p.Split, Empty: true, Master: r.next.Members[r.i%r.next.Size()].ID}
-	if home := r.s.Placement.home(r.next, r.i); slices.ContainsFunc(r.next.Members, func(m view.Member) bool { return m.Site == home }) {
+	next := view.Partition{Term: r.next.Epoch, Split: r.p.Split, Empty: true,
+		Master: r.next.Members[r.i%r.next.Size()].ID}
+	if slices.Contains(sitesOf(r.next.Members), r.s.Placement.home(r.next, r.i)) {
 		next.Master = r.master(r.i)
 	}
 	next.Backups = r.members(next, r.s.Placement.Faults)

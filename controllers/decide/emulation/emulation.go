@@ -29,7 +29,8 @@ type stage int
 
 // reason is a stage as conditions name it.
 func (s stage) reason() string {
-	return [...]string{"Injected", "Removing", "Injecting", "RecreateThrottled", "WaitingForPods", "Failed", "RemovalStuck"}[s]
+	return [...]string{"Injected", "Removing", "Injecting", "RecreateThrottled", "WaitingForPods", "Failed",
+		"RemovalStuck"}[s]
 }
 
 const (
@@ -51,11 +52,11 @@ const (
 	remakeAfter = 30 * time.Second
 	// remakeAtMost bounds how long an object is left alone that is of no use however often it is made again.
 	remakeAtMost = 10 * time.Minute
-	// rttWindow is for how long those round trips count that were measured before an injection: members remember them for
-	// 13 s, and are asked every two.
+	// rttWindow is for how long those round trips count that were measured before an injection: members remember them
+	// for 13 s, and are asked every two.
 	rttWindow = 16 * time.Second
-	// lostAfter is how long round trips are too short before the network counts as lost. Chaos Mesh takes all rules out of
-	// a pod for a moment whenever any of them changes, and members remember what they measured then.
+	// lostAfter is how long round trips are too short before the network counts as lost. Chaos Mesh takes all rules out
+	// of a pod for a moment whenever any of them changes, and members remember what they measured then.
 	lostAfter = 2 * rttWindow
 	// stuckAfter is how long Chaos Mesh may take to undo an object before it is said to be stuck.
 	stuckAfter = time.Minute
@@ -181,11 +182,13 @@ func (e *Emulation) Changes(status v1alpha1.GeoRegisterClusterStatus) Changes {
 			out.Release = append(out.Release, chaosmesh.Release(e.Cluster.Namespace, i))
 		}
 		if len(e.remade) > 0 {
-			out.Events = append(out.Events, message.Normal("WANRemade", "Remake", "Removed parts of the emulated network to make them again: "+message.List(e.remade)))
+			out.Events = append(out.Events, message.Normal("WANRemade", "Remake", "Removed parts of the emulated "+
+				"network to make them again: "+message.List(e.remade)))
 		}
 		if e.unwanted > 0 {
 			out.Events = append(out.Events, message.Normal("WANRemoved", "Remove",
-				fmt.Sprintf("Removed the emulated network of %d directions, which is not asked for any more", e.unwanted)))
+				fmt.Sprintf("Removed the emulated network of %d directions, which is not asked for any more",
+					e.unwanted)))
 		}
 	}
 	out.Events = append(out.Events, wanEvents(e.Cluster.Status.Conditions, status.Conditions)...)
@@ -273,7 +276,8 @@ func (e *Emulation) keepDirection(from, to site, there []world.Injection) {
 			e.checkInjection(d, i, slices.Concat(from.Pods, to.Pods), len(there) == 1)
 		case age < remakeAfter:
 			e.lookAgain(remakeAfter - age)
-			e.note(throttled, fmt.Sprintf("%s: pods or spec.wan changed, and it is not made again sooner than %v after the last time", d, remakeAfter))
+			e.note(throttled, fmt.Sprintf("%s: pods or spec.wan changed, and it is not made again sooner than %v "+
+				"after the last time", d, remakeAfter))
 		default:
 			e.remake(d, i, "pods or spec.wan changed")
 		}
@@ -300,7 +304,8 @@ func (e *Emulation) checkInjection(d direction, i world.Injection, pods []*corev
 		e.remake(d, i, "Chaos Mesh did not choose pod "+unchosen)
 	case i.Looked && unchosen != "":
 		e.lookAgain(patience - age)
-		bad(troubleAfter, "Chaos Mesh did not choose pod %s for NetworkChaos %s; if it selects pods in annotated namespaces alone, annotate this one", unchosen, i.Name)
+		bad(troubleAfter, "Chaos Mesh did not choose pod %s for NetworkChaos %s; if it selects pods in annotated "+
+			"namespaces alone, annotate this one", unchosen, i.Name)
 	case i.Problem != "":
 		bad(troubleAfter, "NetworkChaos %s: %s", i.Name, i.Problem)
 	case !i.Looked:
@@ -392,7 +397,8 @@ func (e *Emulation) awaitRemoval(at stage, d direction, i world.Injection) {
 		e.note(at, fmt.Sprintf("%s: NetworkChaos %s is being removed", d, i.Name))
 		return
 	}
-	e.note(stuck, fmt.Sprintf("%s: NetworkChaos %s is being removed, and Chaos Mesh does not let go of it: does chaos-daemon run where its pods "+
+	e.note(stuck, fmt.Sprintf("%s: NetworkChaos %s is being removed, and Chaos Mesh does not let go of it: does "+
+		"chaos-daemon run where its pods "+
 		"are? If their rules do not matter, annotate it with %s=forced", d, i.Name, chaosmesh.ForceAnnotation))
 }
 

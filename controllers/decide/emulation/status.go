@@ -32,7 +32,8 @@ func (e *Emulation) pairs() (all []pair) {
 	}
 	for i, a := range e.Cluster.Spec.Sites {
 		for _, b := range e.Cluster.Spec.Sites[i+1:] {
-			p := pair{name: linkName(a.Name, b.Name), declared: e.Cluster.Spec.RTT(a.Name, b.Name), measured: e.measured(a.Name, b.Name)}
+			p := pair{name: linkName(a.Name, b.Name), declared: e.Cluster.Spec.RTT(a.Name, b.Name),
+				measured: e.measured(a.Name, b.Name)}
 			since, placed := e.placedSince(a.Name, b.Name)
 			left := rttWindow - e.Now.Sub(since)
 			if placed && left > 0 {
@@ -127,7 +128,8 @@ func (e *Emulation) Links() (all []Link) {
 // round trip.
 func (e *Emulation) LinkStatuses() (all []v1alpha1.LinkStatus) {
 	for _, p := range e.pairs() {
-		link := v1alpha1.LinkStatus{Between: p.name, Declared: duration(p.declared), WithinTolerance: p.verdict == "WithinTolerance"}
+		link := v1alpha1.LinkStatus{Between: p.name, Declared: duration(p.declared),
+			WithinTolerance: p.verdict == "WithinTolerance"}
 		if p.verdict != "WaitingForInjection" && p.measured > 0 {
 			link.Measured = duration(p.measured)
 			if was, known := e.wasMeasured(p); known {
@@ -136,7 +138,8 @@ func (e *Emulation) LinkStatuses() (all []v1alpha1.LinkStatus) {
 		}
 		link.LastTransitionTime = metav1.NewTime(e.Now)
 		for _, was := range e.Cluster.Status.Links {
-			if was.Between == link.Between && was.WithinTolerance == link.WithinTolerance && !was.LastTransitionTime.IsZero() {
+			if was.Between == link.Between && was.WithinTolerance == link.WithinTolerance &&
+				!was.LastTransitionTime.IsZero() {
 				link.LastTransitionTime = was.LastTransitionTime
 			}
 		}
@@ -176,7 +179,8 @@ func (e *Emulation) injected() metav1.Condition {
 	}
 	switch {
 	case e.asked() && !e.Emulation.Kind:
-		return no("ChaosMeshMissing", "The apiserver has no NetworkChaos; install Chaos Mesh, which is looked for every few minutes, or set "+
+		return no("ChaosMeshMissing", "The apiserver has no NetworkChaos; install Chaos Mesh, which is looked for "+
+			"every few minutes, or set "+
 			"spec.wan.provider to None")
 	case e.asked() && !e.Emulation.Known:
 		return no("ChaosMeshNotReadable", "The operator can't list NetworkChaos yet; does its Role allow that?")
@@ -194,12 +198,13 @@ func (e *Emulation) injected() metav1.Condition {
 // verdicts say what is wrong with the round trips of a pair of sites: its name, the round trip that is declared, the
 // one that was measured, and how long none is measured at first.
 var verdicts = map[string]string{
-	"TooShort": "%[1]s: a round trip of %[2]v is declared, and one of %[3]v was measured: some messages are not delayed",
-	"TooLong": "%[1]s: a round trip of %[2]v is declared, and the shortest measured is %[3]v: the network below, or busy " +
-		"nodes, add to it",
+	"TooShort": "%[1]s: a round trip of %[2]v is declared, and one of %[3]v was measured: some messages are not " +
+		"delayed",
+	"TooLong": "%[1]s: a round trip of %[2]v is declared, and the shortest measured is %[3]v: the network below, or " +
+		"busy nodes, add to it",
 	"NotMeasured": "%[1]s: a round trip of %[2]v is declared, and members measured none",
-	"WaitingForInjection": "%[1]s: a round trip of %[2]v is declared, and it is measured once its network has been in " +
-		"place for %[4]v",
+	"WaitingForInjection": "%[1]s: a round trip of %[2]v is declared, and it is measured once its network has been " +
+		"in place for %[4]v",
 }
 
 // withinTolerance is never Unknown, so that its time tells since when not all has been well.
@@ -218,7 +223,8 @@ func (e *Emulation) withinTolerance() metav1.Condition {
 		if was, known := e.wasMeasured(*p); known {
 			p.measured = was
 		}
-		if off := float64((p.measured - p.declared).Abs()) / float64(max(p.declared, time.Millisecond)); worst == nil || off > most {
+		if off := float64((p.measured - p.declared).Abs()) / float64(max(p.declared, time.Millisecond)); worst == nil ||
+			off > most {
 			worst, most = p, off
 		}
 	}
@@ -230,9 +236,11 @@ func (e *Emulation) withinTolerance() metav1.Condition {
 		}
 	}
 	if worst == nil {
-		return say(metav1.ConditionTrue, "WithinTolerance", "The shortest round trips of all %d pairs of sites are as declared", len(all))
+		return say(metav1.ConditionTrue, "WithinTolerance", "The shortest round trips of all %d pairs of sites are "+
+			"as declared", len(all))
 	}
-	return say(metav1.ConditionFalse, worst.verdict, verdicts[worst.verdict], worst.name, worst.declared, worst.measured, rttWindow)
+	return say(metav1.ConditionFalse, worst.verdict, verdicts[worst.verdict], worst.name, worst.declared,
+		worst.measured, rttWindow)
 }
 
 // wanEvents tell of conditions that changed.
@@ -244,7 +252,8 @@ func wanEvents(before, after []metav1.Condition) (events []message.Event) {
 	if was.Status == metav1.ConditionTrue && is.Reason == failed.reason() {
 		events = append(events, message.Warning("WANFailed", "Inject", is.Message))
 	}
-	was, is = conditionOf(before, v1alpha1.ConditionWANWithinTolerance), conditionOf(after, v1alpha1.ConditionWANWithinTolerance)
+	was = conditionOf(before, v1alpha1.ConditionWANWithinTolerance)
+	is = conditionOf(after, v1alpha1.ConditionWANWithinTolerance)
 	switch crossed := was.Reason != is.Reason; {
 	case crossed && is.Status == metav1.ConditionTrue:
 		events = append(events, message.Normal("WANWithinTolerance", "Measure", is.Message))

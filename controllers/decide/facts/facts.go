@@ -46,14 +46,13 @@ func Of(snapshot world.Snapshot) Facts {
 	return s
 }
 
-// MembersToKeep are the members to keep objects of: those of the view and the newcomers that are to join it; with the view in
-// doubt, those of whom something is there; before anything is there, the first ones.
+// MembersToKeep are the members to keep objects of: those of the view and the newcomers that are to join it; with the
+// view in doubt, those of whom something is there; before anything is there, the first ones.
 func (s *Facts) MembersToKeep() []view.Member {
 	if s.Doubt == nil {
 		starts := s.Committed() && !s.QuorumGone() && s.Obstacle() == nil
-		return append(slices.Clone(s.View.Members), slices.DeleteFunc(slices.Clone(s.Asked.Join), func(m view.Member) bool {
-			return !starts && s.Member(m.ID) == nil
-		})...)
+		join := Where(s.Asked.Join, func(m view.Member) bool { return starts || s.Member(m.ID) != nil })
+		return slices.Concat(s.View.Members, join)
 	}
 	if s.MayBeNew() {
 		return s.First

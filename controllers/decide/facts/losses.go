@@ -69,8 +69,8 @@ func (s *Seen) DownFor(pod *corev1.Pod) time.Duration {
 	return s.Now.Sub(since.Time)
 }
 
-// Unsuspected says why too few others miss a member for it to be replaced, or is empty: the operator may be the only one
-// that can't reach it.
+// Unsuspected says why too few others miss a member for it to be replaced, or is empty: the operator may be the only
+// one that can't reach it.
 func (s *Seen) Unsuspected(m view.Member) string {
 	by := IDs(s.UnreachedBy(m.ID))
 	if s.View.Quorum(func(id view.MemberID) bool { return slices.Contains(by, id) }) {

@@ -17,7 +17,8 @@ type Progress struct {
 
 // Text says it to people.
 func (p Progress) Text() string {
-	text := fmt.Sprintf("%d of %d have ended what was under way before, %d of %d hold the state", p.Settled, p.Settle, p.Fetched, p.Fetch)
+	text := fmt.Sprintf("%d of %d have ended what was under way before, %d of %d hold the state", p.Settled, p.Settle,
+		p.Fetched, p.Fetch)
 	if p.Percent >= 0 {
 		text += fmt.Sprintf(", %d%% of it is fetched", p.Percent)
 	}

@@ -1,8 +1,6 @@
 package facts
 
 import (
-	"fmt"
-
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/decide/message"
 	"github.com/georegister/georegister/controllers/world"
@@ -11,9 +9,9 @@ import (
 )
 
 const (
-	// notFounded is why there is no view before the first one.
+	// NotFounded is why there is no view before the first one.
 	NotFounded = "NotFounded"
-	// volumesDiffer is why none can be looked for.
+	// VolumesDiffer is why none can be looked for.
 	VolumesDiffer = "VolumesDiffer"
 )
 
@@ -22,11 +20,12 @@ const (
 func (s *Facts) doubtOrigin() *message.Cause {
 	if len(s.Former) > 0 {
 		return &message.Cause{Reason: "FormerResourceLeaves",
-			Message: "A former resource of this name was deleted, and these go with it first: " + message.List(s.Former)}
+			Message: "A former resource of this name was deleted, and these go with it first: " +
+				message.List(s.Former)}
 	}
 	return &message.Cause{Reason: VolumesDiffer, Message: "Volumes of different clusters are here, and no ConfigMap " +
-		build.RecordName(s.Cluster.Name) + " says which of them this one is; put that back, or delete the claims of all " +
-		"clusters but one: " + message.List(s.Stored)}
+		build.RecordName(s.Cluster.Name) + " says which of them this one is; put that back, or delete the claims of " +
+		"all clusters but one: " + message.List(s.Stored)}
 }
 
 // doubtRecord says why the record can't be acted on, or nil.
@@ -38,32 +37,34 @@ func (s *Facts) doubtRecord() *message.Cause {
 	case !s.Record.Exists && s.MayBeNew():
 		return &message.Cause{Reason: NotFounded, Message: "The cluster has no view yet"}
 	case !s.Record.Exists:
-		return &message.Cause{Reason: "RecordMissing", Message: fmt.Sprintf("The record of the view, ConfigMap %s, is missing", record)}
+		return message.Because("RecordMissing", "The record of the view, ConfigMap %s, is missing", record)
 	case s.Record.Problem != "":
-		return &message.Cause{Reason: "RecordDamaged", Message: fmt.Sprintf("The record of the view, ConfigMap %s, can't be read: %s",
-			record, s.Record.Problem)}
+		return message.Because("RecordDamaged", "The record of the view, ConfigMap %s, can't be read: %s",
+			record, s.Record.Problem)
 	case held.Epoch > s.Record.View.Epoch:
-		return &message.Cause{Reason: "RecordBehind", Message: fmt.Sprintf("The record of the view, ConfigMap %s, is at epoch %d, but a member "+
-			"holds epoch %d", record, s.Record.View.Epoch, held.Epoch)}
+		return message.Because("RecordBehind", "The record of the view, ConfigMap %s, is at epoch %d, but a member "+
+			"holds epoch %d", record, s.Record.View.Epoch, held.Epoch)
 	}
 	digest := s.Record.View.Digest()
 	holds := func(id view.MemberID) bool {
 		r := s.Report(id)
 		return r != nil && r.Digest == digest
 	}
-	if s.Record.View.Quorum(holds) { // another view of its epoch never took hold, nor will it: the next one replaces it
+	if s.Record.View.Quorum(holds) { // another view of its epoch was never committed, nor will it be: the next one replaces it
 		return nil
 	}
 	if v := s.CommittedView(); v.Epoch == s.Record.View.Epoch {
-		return &message.Cause{Reason: "RecordBehind", Message: fmt.Sprintf("The record of the view, ConfigMap %s, is another view of epoch %d than the one that a quorum of members holds (%s and %s)",
-			record, v.Epoch, digest, v.Digest())}
+		return message.Because("RecordBehind", "The record of the view, ConfigMap %s, is another view of epoch %d "+
+			"than the one that a quorum of members holds (%s and %s)",
+			record, v.Epoch, digest, v.Digest())
 	}
 	for _, m := range s.Record.View.Members {
 		r := s.Report(m.ID)
 		if r != nil && r.View.Epoch == s.Record.View.Epoch && r.Digest != digest {
-			return &message.Cause{Reason: "ViewsDiffer", Message: fmt.Sprintf("The record of the view, ConfigMap %s, and %s hold different views "+
-				"of epoch %d (%s and %s); if the record was edited, delete it: it is rebuilt from what the members hold",
-				record, message.Member(m), r.View.Epoch, digest, r.Digest)}
+			return message.Because("ViewsDiffer", "The record of the view, ConfigMap %s, and %s hold different views "+
+				"of epoch %d (%s and %s); if the record was edited, delete it: it is rebuilt from what the members "+
+				"hold",
+				record, message.Member(m), r.View.Epoch, digest, r.Digest)
 		}
 	}
 	return nil

@@ -95,12 +95,14 @@ const (
 func Trouble(seen *world.Member) *message.Cause {
 	if seen.Pod == nil {
 		if w := seen.Warning("StatefulSet"); w != nil {
-			return &message.Cause{Reason: PodRefused, Message: fmt.Sprintf("has no pod, since StatefulSet %s can't make it: %s", seen.StatefulSet.Name, w.Message)}
+			return message.Because(PodRefused, "has no pod, since StatefulSet %s can't make it: %s",
+				seen.StatefulSet.Name, w.Message)
 		}
 	}
 	if seen.Volume != nil && seen.Volume.Status.Phase == corev1.ClaimPending {
 		if w := seen.Warning("PersistentVolumeClaim"); w != nil {
-			return &message.Cause{Reason: VolumeNotProvided, Message: fmt.Sprintf("gets no volume for its claim %s: %s: %s", seen.Volume.Name, w.Reason, w.Message)}
+			return message.Because(VolumeNotProvided, "gets no volume for its claim %s: %s: %s", seen.Volume.Name,
+				w.Reason, w.Message)
 		}
 	}
 	if seen.Pod == nil {
@@ -110,7 +112,7 @@ func Trouble(seen *world.Member) *message.Cause {
 		return of
 	}
 	if w := seen.Warning("Pod"); w != nil && seen.Pod.Status.Phase == corev1.PodPending {
-		return &message.Cause{Reason: PodNotStarted, Message: fmt.Sprintf("can't start its pod: %s: %s", w.Reason, w.Message)}
+		return message.Because(PodNotStarted, "can't start its pod: %s: %s", w.Reason, w.Message)
 	}
 	return nil
 }
@@ -130,10 +132,12 @@ func PodTrouble(pod *corev1.Pod) *message.Cause {
 		if c.Name == build.WitnessContainer && len(pod.Spec.InitContainers) > 0 {
 			what = "witness"
 		}
-		if waiting == nil || waitReasons[waiting.Reason] == "" || c.Name != build.Container && c.Name != build.WitnessContainer {
+		if waiting == nil || waitReasons[waiting.Reason] == "" ||
+			c.Name != build.Container && c.Name != build.WitnessContainer {
 			continue
 		}
-		return &message.Cause{Reason: waitReasons[waiting.Reason], Message: fmt.Sprintf("can't start its %s: %s: %s", what, waiting.Reason, waiting.Message)}
+		return message.Because(waitReasons[waiting.Reason], "can't start its %s: %s: %s", what, waiting.Reason,
+			waiting.Message)
 	}
 	if pod.Status.Phase == corev1.PodFailed {
 		return &message.Cause{Reason: PodFailed, Message: "failed: " + pod.Status.Message}
@@ -149,7 +153,8 @@ func (s *Seen) Unplaced(m view.Member, of message.Cause) message.Cause {
 		return of
 	}
 	pool := s.Cluster.Spec.Sites[i].NodePool
-	return message.Cause{Reason: NodePoolEmpty, Message: fmt.Sprintf("waits for a node with the label %s=%s, and there is none: correct spec.sites[%d].nodePool, or label or "+
+	return message.Cause{Reason: NodePoolEmpty, Message: fmt.Sprintf("waits for a node with the label %s=%s, and "+
+		"there is none: correct spec.sites[%d].nodePool, or label or "+
 		"add such nodes; its pod %s", pool.KeyOrDefault(), pool.Value, i, of.Message)}
 }
 

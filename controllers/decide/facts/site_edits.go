@@ -2,7 +2,6 @@ package facts
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/georegister/georegister/controllers/build"
@@ -65,7 +64,8 @@ func (s *Facts) newcomers(there map[string]int) (all []view.Member) {
 	for _, site := range s.Cluster.Spec.Sites {
 		missing := site.MemberCount() - there[site.Name]
 		for i := range s.Members {
-			if m := (view.Member{ID: s.Members[i].ID, Site: s.Members[i].Site}); missing > 0 && m.Site == site.Name && s.waits(m) {
+			if m := (view.Member{ID: s.Members[i].ID, Site: s.Members[i].Site}); missing > 0 && m.Site == site.Name &&
+				s.waits(m) {
 				taken[m.ID] = true
 				all = append(all, m)
 				missing--
@@ -108,31 +108,33 @@ func (s *Facts) Obstacle() *message.Cause {
 		err = protocol.CheckMembers(s.Asked.size())
 	}
 	if err != nil {
-		return &message.Cause{Reason: "NumberOfMembers", Message: fmt.Sprintf("%v; correct spec.sites", err)}
+		return message.Because("NumberOfMembers", "%v; correct spec.sites", err)
 	}
 	for _, m := range s.Asked.Leave {
 		if s.Lost(m) == "" {
 			continue
 		}
 		if why := s.Unsuspected(m); why != "" {
-			return &message.Cause{Reason: "TooFewSuspectIt", Message: fmt.Sprintf("as for %s, %s", message.Member(m), why)}
+			return message.Because("TooFewSuspectIt", "as for %s, %s", message.Member(m), why)
 		}
 	}
 	for _, m := range s.View.Members {
 		if r := s.Report(m.ID); r != nil && r.Role == world.Learner && slices.Contains(s.Asked.Stay, m) {
-			return &message.Cause{Reason: "AnotherMemberJoins", Message: fmt.Sprintf("%s %s", message.Member(m), Doing(r, s.View))}
+			return message.Because("AnotherMemberJoins", "%s %s", message.Member(m), Doing(r, s.View))
 		}
 	}
 	for _, m := range s.Asked.Stay {
 		if !s.Votes(m.ID) {
-			return &message.Cause{Reason: "AnotherMemberDoesNotVote", Message: fmt.Sprintf("%s %s", message.Member(m), s.Silence(m))}
+			return message.Because("AnotherMemberDoesNotVote", "%s %s", message.Member(m), s.Silence(m))
 		}
 	}
 	if !s.HasQuorum() {
-		return &message.Cause{Reason: "NoQuorum", Message: fmt.Sprintf("%d members vote and reach a majority, and %s must", s.CountQuorate(s.View.Members), s.Quorum())}
+		return message.Because("NoQuorum", "%d members vote and reach a majority, and %s must",
+			s.CountQuorate(s.View.Members), s.Quorum())
 	}
 	if m, found := s.NextToUpdate(); found && !s.GoesFirst() {
-		return &message.Cause{Reason: "UpdateGoesFirst", Message: fmt.Sprintf("%s is to be restarted with the changed spec first", message.Member(m))}
+		return message.Because("UpdateGoesFirst", "%s is to be restarted with the changed spec first",
+			message.Member(m))
 	}
 	return nil
 }

@@ -93,7 +93,8 @@ func (s *Seen) WitnessLost(w view.Witness) string {
 		return ""
 	case seen.Witness != nil && seen.Witness.Disk != "" && seen.Witness.Disk != w.Disk:
 		return "has another disk than the view names: what it saved is gone"
-	case seen.Witness != nil || PodReady(seen.Pod) && !s.nodeGone(seen.Pod) || s.DownFor(seen.Pod) < s.Settings.LostAfter || !s.unheard(w.ID):
+	case seen.Witness != nil || PodReady(seen.Pod) && !s.nodeGone(seen.Pod) ||
+		s.DownFor(seen.Pod) < s.Settings.LostAfter || !s.unheard(w.ID):
 		return ""
 	}
 	if why := s.WitnessVolumeLost(seen); why != "" {
@@ -134,7 +135,8 @@ func (s *Seen) WitnessState(w view.Witness) string {
 
 // WitnessBeside is the one beside a member, as a view enters it; without a disk while that is not known.
 func (s *Seen) WitnessBeside(m view.Member) view.Witness {
-	w := view.Witness{ID: membership.WitnessOf(m.ID), Site: m.Site, Address: build.WitnessAddress(s.Cluster, s.Settings, m), Beside: m.ID}
+	w := view.Witness{ID: membership.WitnessOf(m.ID), Site: m.Site, Beside: m.ID,
+		Address: build.WitnessAddress(s.Cluster, s.Settings, m)}
 	if seen := s.Of(m.ID); seen.Witness != nil {
 		w.Disk = seen.Witness.Disk
 	}
@@ -153,8 +155,8 @@ func (s *Seen) BesideSilence(m view.Member) string {
 	return "does not answer: " + seen.WitnessSilence
 }
 
-// WitnessesToKeep are the dedicated witnesses to keep objects of: those of the view and those that come; with the view in
-// doubt, those of whom something is there.
+// WitnessesToKeep are the dedicated witnesses to keep objects of: those of the view and those that come; with the view
+// in doubt, those of whom something is there.
 func (s *Facts) WitnessesToKeep() (all []view.Witness) {
 	if s.Doubt == nil || s.MayBeNew() {
 		return append(s.DedicatedWitnesses(), s.Coming...)
@@ -183,7 +185,8 @@ func (s *Facts) comingWitnesses() (all []view.Witness) {
 		if _, fit := s.bestWitness(site.Name); fit {
 			continue
 		}
-		if i := slices.IndexFunc(s.Witnesses, func(m world.Member) bool { return m.Site == site.Name && s.awaited(&m) }); i >= 0 {
+		waits := func(m world.Member) bool { return m.Site == site.Name && s.awaited(&m) }
+		if i := slices.IndexFunc(s.Witnesses, waits); i >= 0 {
 			all = append(all, s.dedicatedAt(s.Witnesses[i].ID, site.Name))
 			continue
 		}

@@ -39,6 +39,11 @@ func Say(reason, format string, args ...any) Cause {
 	return Cause{reason, fmt.Sprintf(format, args...)}
 }
 
+// Because is a pointer to such a cause.
+func Because(reason, format string, args ...any) *Cause {
+	return &Cause{reason, fmt.Sprintf(format, args...)}
+}
+
 // Of are the causes' messages.
 func Of(causes []Cause) (all []string) {
 	for _, c := range causes {

@@ -18,7 +18,8 @@ const ObjectUnusable = "ObjectUnusable"
 func Taken(cluster *v1alpha1.GeoRegisterCluster, t world.Taken) string {
 	switch {
 	case t.Flaw != "":
-		return fmt.Sprintf("%s %s/%s can't be used, and is left as it is: %s", t.Kind, cluster.Namespace, t.Name, t.Flaw)
+		return fmt.Sprintf("%s %s/%s can't be used, and is left as it is: %s", t.Kind, cluster.Namespace, t.Name,
+			t.Flaw)
 	case t.Stored:
 		return LeftAlone(cluster, t) + ", or create this cluster under another name"
 	}
@@ -37,5 +38,6 @@ func WhyTaken(t world.Taken) string {
 
 // LeftAlone says for people that an object is somebody else's.
 func LeftAlone(cluster *v1alpha1.GeoRegisterCluster, t world.Taken) string {
-	return fmt.Sprintf("%s %s/%s is not this cluster's (%s) and is left alone: delete or rename it", t.Kind, cluster.Namespace, t.Name, t.Whose)
+	return fmt.Sprintf("%s %s/%s is not this cluster's (%s) and is left alone: delete or rename it", t.Kind,
+		cluster.Namespace, t.Name, t.Whose)
 }

@@ -30,7 +30,8 @@ func unheardOf(s *views.Views) (silent []string) {
 		case s.Report(m.ID) == nil || !s.Holds(m.ID):
 			silent = append(silent, fmt.Sprintf("%s %s", message.Member(m), s.Silence(m)))
 		case known && beside.Beside == m.ID && s.Member(m.ID).Witness == nil:
-			silent = append(silent, fmt.Sprintf("the witness beside %s %s", message.Member(m), cmp.Or(s.BesideSilence(m), "does not answer")))
+			silent = append(silent, fmt.Sprintf("the witness beside %s %s", message.Member(m),
+				cmp.Or(s.BesideSilence(m), "does not answer")))
 		}
 	}
 	for _, w := range s.DedicatedWitnesses() {
@@ -98,7 +99,8 @@ func refusalOfPartitions(s *views.Views, no func(reason, format string, args ...
 		return no("QuorumMayComeBack", mayComeBack)
 	}
 	if silent := unheardOf(s); len(silent) > 0 {
-		return no("SurvivorsSilent", "what they hold has to be known of all who are left: %s; of those that never will come back, delete the claims and the pods",
+		return no("SurvivorsSilent", "what they hold has to be known of all who are left: %s; of those that never "+
+			"will come back, delete the claims and the pods",
 			message.List(silent))
 	}
 	d, err := Rescue(s, EmptyShards(s))
@@ -106,7 +108,8 @@ func refusalOfPartitions(s *views.Views, no func(reason, format string, args ...
 	case err != nil:
 		return no("CannotRecover", "%v", err)
 	case len(d.Lost) > 0:
-		return no("ShardsLost", "nobody who is left is certain to hold all of shards %s; add them to emptyShards to have %s", message.Numbers(d.Lost), withConsent(d))
+		return no("ShardsLost", "nobody who is left is certain to hold all of shards %s; add them to emptyShards to "+
+			"have %s", message.Numbers(d.Lost), withConsent(d))
 	}
 	return nil
 }
@@ -118,11 +121,13 @@ func withConsent(d membership.Rescue) string {
 		return slices.DeleteFunc(slices.Clone(some), func(i int) bool { return !slices.Contains(d.Lost, i) })
 	}
 	if behind := named(d.Behind); len(behind) > 0 {
-		all = append(all, fmt.Sprintf("shards %s go on from the copy of the member that is left and followed furthest, without the latest writes, "+
+		all = append(all, fmt.Sprintf("shards %s go on from the copy of the member that is left and followed "+
+			"furthest, without the latest writes, "+
 			"acknowledged ones too, that it had not heard of", message.Numbers(behind)))
 	}
 	if emptied := named(d.Emptied); len(emptied) > 0 {
-		all = append(all, fmt.Sprintf("shards %s, of which nobody who is left has a whole copy, begin again empty", message.Numbers(emptied)))
+		all = append(all, fmt.Sprintf("shards %s, of which nobody who is left has a whole copy, begin again empty",
+			message.Numbers(emptied)))
 	}
 	return strings.Join(all, ", and ")
 }
@@ -143,10 +148,12 @@ func wayOn(s *views.Views) string {
 	cost := ""
 	if len(d.Lost) > 0 {
 		write += fmt.Sprintf(", emptyShards: [%s]", message.Numbers(d.Lost))
-		cost = fmt.Sprintf(". Nobody who is left is certain to hold all of shards %s: that is to have %s", message.Numbers(d.Lost), withConsent(d))
+		cost = fmt.Sprintf(". Nobody who is left is certain to hold all of shards %s: that is to have %s",
+			message.Numbers(d.Lost), withConsent(d))
 	}
 	if len(d.Shortened) > 0 {
 		cost += fmt.Sprintf("; of shards %s what only lost witnesses had saved may be lost", message.Numbers(d.Shortened))
 	}
-	return fmt.Sprintf(" If they do not, set spec.recovery to {%s} to go on with what the members that are left hold%s.", write, cost)
+	return fmt.Sprintf(" If they do not, set spec.recovery to {%s} to go on with what the members that are left "+
+		"hold%s.", write, cost)
 }

@@ -26,7 +26,8 @@ func Refusal(s *views.Views) *message.Cause {
 	case uint64(asked.Epoch) < s.View.Epoch:
 		return no("RecoveryIsPast", "it is for view %d, and view %d is in force", asked.Epoch, s.View.Epoch)
 	case uint64(asked.Epoch) > s.View.Epoch:
-		return no("RecoveryOfNoView", "it is for view %d, and view %d is in force; epoch must be that of status.view", asked.Epoch, s.View.Epoch)
+		return no("RecoveryOfNoView", "it is for view %d, and view %d is in force; epoch must be that of status.view",
+			asked.Epoch, s.View.Epoch)
 	case s.HasQuorum():
 		return no("QuorumThere", "a quorum votes")
 	case s.Cluster.Spec.Partitioned():
@@ -46,15 +47,16 @@ func Refusal(s *views.Views) *message.Cause {
 		// A consent that was left behind must not turn a moment without a quorum into a loss.
 		return no("QuorumMayComeBack", mayComeBack)
 	case r.Role != world.Voter || s.View.Members[i].Joining && !r.Change.Fetched:
-		return no("TrustedMemberLacksState", "%s holds no state that it could vote with: it %s", message.Member(s.View.Members[i]), facts.Doing(r, s.View))
+		return no("TrustedMemberLacksState", "%s holds no state that it could vote with: it %s",
+			message.Member(s.View.Members[i]), facts.Doing(r, s.View))
 	case s.Cluster.Spec.Paused:
 		return no("Paused", "spec.paused is set; remove it")
 	}
 	return nil
 }
 
-const mayComeBack = "a majority may come back with its disks; of members that never will, delete the claims and the pods, by force where their " +
-	"nodes are gone for good"
+const mayComeBack = "a majority may come back with its disks; of members that never will, delete the claims and the " +
+	"pods, by force where their nodes are gone for good"
 
 // GoneForGood names the members that are lost, those that are left, and the way on.
 func GoneForGood(s *views.Views) string {
@@ -99,7 +101,8 @@ func GoneForGood(s *views.Views) string {
 
 // MayBeLost says what a recovery may cost.
 func MayBeLost(s *views.Views, givenUp []view.MemberID) string {
-	return fmt.Sprintf("Given up are members %s: what they acknowledged and the trusted member had not heard of is lost, and reads may "+
+	return fmt.Sprintf("Given up are members %s: what they acknowledged and the trusted member had not heard of is "+
+		"lost, and reads may "+
 		"go back to older values", message.Numbers(givenUp)) + fragmentsLost(s, ". ")
 }
 

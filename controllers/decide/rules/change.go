@@ -60,12 +60,14 @@ func begin(s *views.Views) *Outcome {
 		change, missing = repair, nil
 	}
 	if len(missing) > 0 {
-		return waitFor("StartingMembers", "%s; newcomers are started first, and these are missing: %s", purpose(s, change), message.List(missing))
+		return waitFor("StartingMembers", "%s; newcomers are started first, and these are missing: %s",
+			purpose(s, change), message.List(missing))
 	}
 	wanted := s.MembershipSnapshot()
 	wanted.Leave = facts.IDs(change.Leave)
 	for _, m := range change.Join {
-		wanted.Join = append(wanted.Join, membership.Founder{ID: m.ID, Site: m.Site, Address: m.Address, Disk: s.Report(m.ID).Disk})
+		wanted.Join = append(wanted.Join, membership.Founder{ID: m.ID, Site: m.Site, Address: m.Address,
+			Disk: s.Report(m.ID).Disk})
 	}
 	d := membership.Decide(wanted)
 	switch {
@@ -147,22 +149,29 @@ func proceed(s *views.Views) *Outcome {
 	case d.Err != nil:
 		return waitFor("CannotChange", "%s", message.Sentence(d.Err.Error()))
 	case d.Kind == membership.Finished:
-		reason := fmt.Sprintf("%s: the change is finished with view %d of %d members", changing(s), d.Next.Epoch, d.Next.Size())
+		reason := fmt.Sprintf("%s: the change is finished with view %d of %d members", changing(s), d.Next.Epoch,
+			d.Next.Size())
 		if len(d.Rest) > 0 {
 			reason += "; it is finished without some: " + message.List(say(s, d.Rest, s.Hopeless))
 		}
-		return act(changeView(s, d.Next, "FinishingChange", reason), message.Normal("ChangeFinished", "ChangeView", reason))
+		return act(changeView(s, d.Next, "FinishingChange", reason),
+			message.Normal("ChangeFinished", "ChangeView", reason))
 	case d.Kind == membership.Abandoned:
-		reason := fmt.Sprintf("%s: the change is abandoned with view %d, since %s", changing(s), d.Next.Epoch, because(s, d))
-		return act(changeView(s, d.Next, "AbandoningChange", reason), message.Warning("ChangeAbandoned", "ChangeView", reason))
+		reason := fmt.Sprintf("%s: the change is abandoned with view %d, since %s", changing(s), d.Next.Epoch,
+			because(s, d))
+		return act(changeView(s, d.Next, "AbandoningChange", reason),
+			message.Warning("ChangeAbandoned", "ChangeView", reason))
 	case d.Wait == membership.ForAnswers:
-		return waitFor("NoQuorum", "%s; the change is to be abandoned, since %s, once a majority of the members before it answers; missing: %s",
+		return waitFor("NoQuorum", "%s; the change is to be abandoned, since %s, once a majority of the members "+
+			"before it answers; missing: %s",
 			changing(s), because(s, d), message.List(s.Lacking()))
 	case d.Wait == membership.ForView:
-		return waitFor("ViewNotConfirmed", "%s; view %d counts once a majority of the members before the change and one of those after it "+
+		return waitFor("ViewNotConfirmed", "%s; view %d counts once a majority of the members before the change and "+
+			"one of those after it "+
 			"say that they hold it; missing: %s", changing(s), s.View.Epoch, message.List(s.Lacking()))
 	}
-	return waitFor("CatchingUp", "%s; %s; not done: %s", changing(s), s.Progress().Text(), message.List(say(s, d.For, func(m view.Member) string { return catchesUp(s, m) })))
+	return waitFor("CatchingUp", "%s; %s; not done: %s", changing(s), s.Progress().Text(),
+		message.List(say(s, d.For, func(m view.Member) string { return catchesUp(s, m) })))
 }
 
 // say says something of each of some members of the view.

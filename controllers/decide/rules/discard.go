@@ -13,15 +13,16 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// discardMember removes what is left of a member that no view names. The view is committed, so the member has no quorum,
-// or there was none; and its id is given to nobody else.
+// discardMember removes what is left of a member that no view names. The view is committed, so the member has no
+// quorum, or there was none; and its id is given to nobody else.
 func discardMember(s *views.Views) *Outcome {
 	for _, m := range s.Leftover() {
 		// What no view ever named holds nothing.
 		unused := m.ID > s.View.LastIssued() && (m.Report == nil || m.Report.View.Epoch == 0)
 		goes := unused || s.Cluster.Spec.Storage.Retention == v1alpha1.Delete && !s.WasGivenUp(m)
 		if objects := remains(m, goes); len(objects) > 0 {
-			return act(Discard{Member: m.ID, Objects: objects}, message.Normal("MemberDiscarded", "Discard", discarded(m, objects)))
+			return act(Discard{Member: m.ID, Objects: objects},
+				message.Normal("MemberDiscarded", "Discard", discarded(m, objects)))
 		}
 	}
 	return nil
@@ -58,7 +59,8 @@ func discardWitness(s *views.Views) *Outcome {
 		}
 		if objects := remains(m, m.ID > s.View.LastIssued() || !s.WasGivenUp(m)); len(objects) > 0 {
 			who := message.SeenWitness(m)
-			return act(Discard{Member: m.ID, Who: who, Objects: objects}, message.Normal("WitnessDiscarded", "Discard", "Removed what was left of "+who))
+			return act(Discard{Member: m.ID, Who: who, Objects: objects},
+				message.Normal("WitnessDiscarded", "Discard", "Removed what was left of "+who))
 		}
 	}
 	return nil

@@ -47,18 +47,21 @@ func foundCluster(s *views.Views) *Outcome {
 		}
 		r := s.Report(m.ID)
 		if want := founded(s); s.Cluster.Spec.Partitioned() && r.Shards != want {
-			missing = append(missing, fmt.Sprintf("%s was started with %d shards, where the cluster is to have %d at first; delete its claim and its pod", message.Member(m), r.Shards, want))
+			missing = append(missing, fmt.Sprintf("%s was started with %d shards, where the cluster is to have %d at "+
+				"first; delete its claim and its pod", message.Member(m), r.Shards, want))
 			continue
 		}
 		founders = append(founders, membership.Founder{ID: m.ID, Site: m.Site, Address: m.Address, Disk: r.Disk})
 	}
 	missing = append(missing, unfounded(s)...)
 	if len(missing) > 0 {
-		return waitFor("WaitingForMembers", "The cluster is founded once every first member tells what its disk holds; "+
+		return waitFor("WaitingForMembers", "The cluster is founded once every first member tells what its disk "+
+			"holds; "+
 			"missing: %s", message.List(missing))
 	}
 	if owned := owned(s); len(owned) > 0 {
-		return waitFor(KeepingVolumes, "The cluster is founded once its volumes outlive the resource, as spec.storage.retention asks for: %s", message.List(owned))
+		return waitFor(KeepingVolumes, "The cluster is founded once its volumes outlive the resource, as "+
+			"spec.storage.retention asks for: %s", message.List(owned))
 	}
 	first, err := membership.Found(s.ClusterID, founders)
 	if err == nil && s.Cluster.Spec.Partitioned() {
@@ -89,7 +92,8 @@ func remake(s *views.Views) *Outcome {
 			continue
 		}
 		return act(Discard{Member: m.ID, Volume: seen.Volume.Name, Why: why, Objects: objects},
-			message.Normal("VolumeRemade", "Discard", fmt.Sprintf("Removed the unused volume %s of %s, which %s", seen.Volume.Name, message.Member(m), why)))
+			message.Normal("VolumeRemade", "Discard", fmt.Sprintf("Removed the unused volume %s of %s, which %s",
+				seen.Volume.Name, message.Member(m), why)))
 	}
 	return nil
 }
@@ -98,7 +102,8 @@ func remake(s *views.Views) *Outcome {
 // nothing is on them.
 func owned(s *views.Views) (all []string) {
 	for _, m := range s.First {
-		if seen := s.Of(m.ID); seen.Volume != nil && build.Retained(s.Cluster) && metav1.IsControlledBy(seen.Volume, s.Cluster) {
+		if seen := s.Of(m.ID); seen.Volume != nil && build.Retained(s.Cluster) &&
+			metav1.IsControlledBy(seen.Volume, s.Cluster) {
 			all = append(all, seen.Volume.Name)
 		}
 	}
@@ -122,7 +127,8 @@ func unfounded(s *views.Views) (missing []string) {
 	for _, w := range s.Coming {
 		why := s.WitnessState(w)
 		if seen := s.Dedicated(w.ID); seen.Witness != nil && len(seen.Witness.Lives) > 0 {
-			why = fmt.Sprintf("served another cluster on its volume; delete the claim %s and its pod", build.DedicatedVolumeName(s.Cluster.Name, w))
+			why = fmt.Sprintf("served another cluster on its volume; delete the claim %s and its pod",
+				build.DedicatedVolumeName(s.Cluster.Name, w))
 		}
 		if why != "" {
 			missing = append(missing, fmt.Sprintf("%s %s", message.Witness(w), why))

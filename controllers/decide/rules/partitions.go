@@ -25,7 +25,8 @@ func assignPartitions(s *views.Views) *Outcome {
 	if s.View.Joint() != d.Next.Joint() {
 		kind = "FinishingChange"
 	}
-	return act(changeView(s, d.Next, kind, fmt.Sprintf("View %d: %s", d.Next.Epoch, strings.Join(d.Lines(), "; "))), newsOf(d)...)
+	return act(changeView(s, d.Next, kind, fmt.Sprintf("View %d: %s", d.Next.Epoch, strings.Join(d.Lines(), "; "))),
+		newsOf(d)...)
 }
 
 // awaitPartitions waits for partitions that are to be split, moved or made whole, when there is nothing else to do.
@@ -50,7 +51,8 @@ func splitting(s *views.Views, waits []string) *Outcome {
 	asked := s.Cluster.Spec.ShardCount()
 	switch {
 	case count > asked:
-		return waitFor("ShardsCannotShrink", "There are %d shards, and spec.shards asks for %d: they are split, and never merged; set it to %[1]d", count, asked)
+		return waitFor("ShardsCannotShrink", "There are %d shards, and spec.shards asks for %d: they are split, and "+
+			"never merged; set it to %[1]d", count, asked)
 	case count == asked:
 		return nil
 	}
@@ -61,7 +63,8 @@ func splitting(s *views.Views, waits []string) *Outcome {
 	return waitFor("SplittingShards", "%s", next)
 }
 
-// partitionNews are the reasons of events about changes of partitions. Those of members and witnesses have one of their own.
+// partitionNews are the reasons of events about changes of partitions. Those of members and witnesses have one of their
+// own.
 var partitionNews = map[membership.Kind]string{
 	membership.PartitionSplit:   "ShardSplit",
 	membership.MasterHandedOver: "MasterHandedOver",
@@ -88,7 +91,8 @@ func newsOf(d membership.Decision) (events []message.Event) {
 		if slices.Contains([]string{"MasterReplaced", "BackupReplaced", "WitnessReplaced"}, reason) {
 			event = message.Warning
 		}
-		events = append(events, event(reason, "ChangeView", fmt.Sprintf("View %d: %s", d.Next.Epoch, message.List(lines[reason]))))
+		text := fmt.Sprintf("View %d: %s", d.Next.Epoch, message.List(lines[reason]))
+		events = append(events, event(reason, "ChangeView", text))
 	}
 	return events
 }

@@ -29,8 +29,8 @@ func rebuildRecord(s *views.Views) *Outcome {
 			s.Doubt.Message, message.List(facts.Say(s.MembersToKeep(), s.Silence)))
 	}
 	if other := holderOfAnother(s, v); other != nil && held.Epoch == 0 {
-		return waitFor("ViewsDiffer", "%s; it can't be rebuilt, since members hold different views of epoch %d: %s holds %s, "+
-			"others hold %s", s.Doubt.Message, v.Epoch, message.Member(view.Member{ID: other.ID, Site: other.Site}),
+		return waitFor("ViewsDiffer", "%s; it can't be rebuilt, since members hold different views of epoch %d: %s "+
+			"holds %s, others hold %s", s.Doubt.Message, v.Epoch, message.Member(view.Member{ID: other.ID, Site: other.Site}),
 			other.Report.Digest, v.Digest())
 	}
 	var answered []membership.Report
@@ -50,17 +50,19 @@ func rebuildRecord(s *views.Views) *Outcome {
 	if err == nil && v.Joint() {
 		for _, m := range v.Members {
 			if s.Report(m.ID) == nil && s.Lost(m) == "" {
-				return waitFor(s.Doubt.Reason, "%s; it is rebuilt once everybody of view %d, in which the members change, tells what it holds, "+
+				return waitFor(s.Doubt.Reason, "%s; it is rebuilt once everybody of view %d, in which the members "+
+					"change, tells what it holds, "+
 					"or is lost; missing: %s", s.Doubt.Message, v.Epoch, message.List(missing))
 			}
 		}
 	}
 	if err != nil || !known || rebuilt.Epoch != v.Epoch {
-		return waitFor(s.Doubt.Reason, "%s; it is rebuilt once %d of the %d members of view %d tell what their disks hold, "+
-			"and %d do; missing: %s", s.Doubt.Message, v.Majority(), v.Size(), v.Epoch, len(answered), message.List(missing))
+		return waitFor(s.Doubt.Reason, "%s; it is rebuilt once %d of the %d members of view %d tell what their disks "+
+			"hold, and %d do; missing: %s", s.Doubt.Message, v.Majority(), v.Size(), v.Epoch, len(answered), message.List(missing))
 	}
 	return act(RebuildRecord{View: v, UID: s.Record.UID, ResourceVersion: s.Record.ResourceVersion},
-		message.Warning("RecordRebuilt", "RebuildRecord", fmt.Sprintf("%s; rebuilt it at epoch %d from what %d of %d members hold",
+		message.Warning("RecordRebuilt", "RebuildRecord", fmt.Sprintf("%s; rebuilt it at epoch %d from what %d of %d "+
+			"members hold",
 			s.Doubt.Message, v.Epoch, len(answered), v.Size())))
 }
 

@@ -34,7 +34,8 @@ func recoverLostQuorum(s *views.Views) *Outcome {
 func recovered(s *views.Views) (next view.View, costs string, err error) {
 	if s.Partitioned() {
 		d, err := recovery.Rescue(s, recovery.EmptyShards(s))
-		return d.View, fmt.Sprintf("members %s. %s", message.Numbers(facts.IDs(d.View.Members)), recovery.RescueCosts(s, d)), err
+		members := message.Numbers(facts.IDs(d.View.Members))
+		return d.View, fmt.Sprintf("members %s. %s", members, recovery.RescueCosts(s, d)), err
 	}
 	trusted := view.MemberID(s.Cluster.Spec.Recovery.TrustMember)
 	next, err = membership.Recover(s.View, trusted)
@@ -56,7 +57,8 @@ func stopOthers(s *views.Views) *Outcome {
 	if len(living) == 0 {
 		return nil
 	}
-	return waitFor("StoppingMembers", "The recovery goes on once the pods of the members that were given up have ended; where their nodes are "+
+	return waitFor("StoppingMembers", "The recovery goes on once the pods of the members that were given up have "+
+		"ended; where their nodes are "+
 		"gone for good, delete the pods by force: %s", message.List(living))
 }
 

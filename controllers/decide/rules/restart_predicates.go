@@ -84,7 +84,8 @@ var (
 	}}
 	itsStatefulSetIsUpToDate = predicate{"StatefulSetNotUpdated", func(s *views.Views, m view.Member) string {
 		set := s.StatefulSet(m.ID)
-		if set == nil || facts.HashOf(set.Spec.Template.Annotations) != s.SpecHash() || set.Status.ObservedGeneration < set.Generation {
+		if set == nil || facts.HashOf(set.Spec.Template.Annotations) != s.SpecHash() ||
+			set.Status.ObservedGeneration < set.Generation {
 			return "its StatefulSet would make the former pod again"
 		}
 		return ""

@@ -87,5 +87,6 @@ func awaitTakenNames(s *views.Views) *Outcome {
 	if i < 0 {
 		return nil
 	}
-	return waitFor(message.WhyTaken(s.Taken[i]), "No pod is started or restarted: %s", message.Taken(s.Cluster, s.Taken[i]))
+	return waitFor(message.WhyTaken(s.Taken[i]), "No pod is started or restarted: %s",
+		message.Taken(s.Cluster, s.Taken[i]))
 }

@@ -66,7 +66,8 @@ type SendView struct {
 }
 
 func (s SendView) says() message.Cause {
-	return message.Say("TellingView", "Gives view %d to the members that lack it: %s", s.View.Epoch, message.Numbers(s.Members))
+	return message.Say("TellingView", "Gives view %d to the members that lack it: %s", s.View.Epoch,
+		message.Numbers(s.Members))
 }
 
 // DeletePod ends one pod, if it is still the one that was observed.
@@ -83,7 +84,8 @@ type DeletePod struct {
 }
 
 func (s DeletePod) says() message.Cause {
-	return message.Say("RestartingMember", "Restarts %s: %s", cmp.Or(s.Who, fmt.Sprintf("member %d", s.Member)), s.Reason)
+	return message.Say("RestartingMember", "Restarts %s: %s", cmp.Or(s.Who, fmt.Sprintf("member %d", s.Member)),
+		s.Reason)
 }
 
 // Discard removes what is left of a member that no view names any more: its StatefulSet, and its volume where
@@ -127,11 +129,11 @@ func (o *Outcome) Waits(reason string) bool {
 func act(step Step, events ...message.Event) *Outcome { return &Outcome{Step: step, Events: events} }
 
 func waitFor(reason, format string, args ...any) *Outcome {
-	because := message.Say(reason, format, args...)
-	return &Outcome{Wait: &because}
+	return &Outcome{Wait: message.Because(reason, format, args...)}
 }
 
 // changeView is the step to a next view.
 func changeView(s *views.Views, next view.View, step, reason string) ChangeView {
-	return ChangeView{View: next, UID: s.Record.UID, ResourceVersion: s.Record.ResourceVersion, Kind: step, Reason: reason}
+	return ChangeView{View: next, UID: s.Record.UID, ResourceVersion: s.Record.ResourceVersion, Kind: step,
+		Reason: reason}
 }

@@ -31,7 +31,8 @@ func updateOneMember(s *views.Views) *Outcome {
 		return leaving(s)
 	}
 	if c := first(beforeRestart, s, m); c != nil {
-		return waitFor(c.Reason, "%s is to be restarted with the changed spec, and waits: %s", message.Sentence(message.Member(m)), c.Message)
+		return waitFor(c.Reason, "%s is to be restarted with the changed spec, and waits: %s",
+			message.Sentence(message.Member(m)), c.Message)
 	}
 	return restart(s, m, "the spec changed")
 }
@@ -39,7 +40,8 @@ func updateOneMember(s *views.Views) *Outcome {
 // leaving waits for the last pod of a former spec to end: until it has, it serves as if there were nothing to do.
 func leaving(s *views.Views) *Outcome {
 	for _, m := range s.View.Members {
-		if pod := s.Pod(m.ID); pod != nil && pod.DeletionTimestamp != nil && facts.HashOf(pod.Annotations) != s.SpecHash() {
+		if pod := s.Pod(m.ID); pod != nil && pod.DeletionTimestamp != nil &&
+			facts.HashOf(pod.Annotations) != s.SpecHash() {
 			return waitFor("MemberRestarts", "%s restarts with the changed spec", message.Sentence(message.Member(m)))
 		}
 	}
@@ -48,6 +50,7 @@ func leaving(s *views.Views) *Outcome {
 
 func restart(s *views.Views, m view.Member, why string) *Outcome {
 	pod := s.Pod(m.ID)
-	return act(DeletePod{Evict: facts.PodReady(pod), Member: m.ID, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Reason: why},
+	return act(DeletePod{Evict: facts.PodReady(pod), Member: m.ID, Name: pod.Name, UID: pod.UID,
+		ResourceVersion: pod.ResourceVersion, Reason: why},
 		message.Normal("MemberRestarted", "DeletePod", fmt.Sprintf("Restarted %s: %s", message.Member(m), why)))
 }

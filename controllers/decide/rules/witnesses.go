@@ -23,7 +23,8 @@ func updateOneWitness(s *views.Views) *Outcome {
 	}
 	const why = "the spec changed"
 	who := message.SeenWitness(next)
-	return act(DeletePod{Evict: facts.PodReady(next.Pod), Member: next.ID, Who: who, Name: next.Pod.Name, UID: next.Pod.UID, ResourceVersion: next.Pod.ResourceVersion, Reason: why},
+	return act(DeletePod{Evict: facts.PodReady(next.Pod), Member: next.ID, Who: who, Name: next.Pod.Name,
+		UID: next.Pod.UID, ResourceVersion: next.Pod.ResourceVersion, Reason: why},
 		message.Normal("WitnessRestarted", "DeletePod", fmt.Sprintf("Restarted %s: %s", who, why)))
 }
 
@@ -45,7 +46,8 @@ func awaitWitnesses(s *views.Views) *Outcome {
 	}
 	next, ends := nextWitness(s)
 	if ends != nil {
-		return waitFor("WitnessRestarts", "%s restarts with the changed spec", message.Sentence(message.SeenWitness(ends)))
+		return waitFor("WitnessRestarts", "%s restarts with the changed spec",
+			message.Sentence(message.SeenWitness(ends)))
 	}
 	if next == nil {
 		return nil
@@ -54,7 +56,8 @@ func awaitWitnesses(s *views.Views) *Outcome {
 	if c == nil { // what came before it in this round was done instead
 		return nil
 	}
-	return waitFor(c.Reason, "%s is to be restarted with the changed spec, and waits: %s", message.Sentence(message.SeenWitness(next)), c.Message)
+	return waitFor(c.Reason, "%s is to be restarted with the changed spec, and waits: %s",
+		message.Sentence(message.SeenWitness(next)), c.Message)
 }
 
 // nextWitness is the dedicated witness of the view whose pod is to be ended since it was made for another spec, or nil;
@@ -81,25 +84,29 @@ func outdatedWitness(s *views.Views, seen *world.Member) bool {
 // witnessHeld says what keeps the pod of a dedicated witness from being ended now, or is nil.
 func witnessHeld(s *views.Views, seen *world.Member) *message.Cause {
 	set := seen.StatefulSet
-	if set == nil || facts.HashOf(set.Spec.Template.Annotations) != build.WitnessHash(s.Cluster) || set.Status.ObservedGeneration < set.Generation {
-		return &message.Cause{Reason: "StatefulSetNotUpdated", Message: "its StatefulSet would make the former pod again"}
+	if set == nil || facts.HashOf(set.Spec.Template.Annotations) != build.WitnessHash(s.Cluster) ||
+		set.Status.ObservedGeneration < set.Generation {
+		return &message.Cause{Reason: "StatefulSetNotUpdated", Message: "its StatefulSet would make the former pod " +
+			"again"}
 	}
 	if seen.Witness == nil {
 		return nil
 	}
 	for _, w := range s.DedicatedWitnesses() {
-		if other := s.Dedicated(w.ID); w.ID != seen.ID && s.WitnessLost(w) == "" && (other.Witness == nil || !facts.PodReady(other.Pod) || other.Pod.DeletionTimestamp != nil) {
-			return &message.Cause{Reason: "AnotherWitnessIsNotReady", Message: fmt.Sprintf("%s is not ready", message.Witness(w))}
+		if other := s.Dedicated(w.ID); w.ID != seen.ID && s.WitnessLost(w) == "" && (other.Witness == nil ||
+			!facts.PodReady(other.Pod) || other.Pod.DeletionTimestamp != nil) {
+			return message.Because("AnotherWitnessIsNotReady", "%s is not ready", message.Witness(w))
 		}
 	}
 	for _, m := range s.View.Members {
 		if pod := s.Pod(m.ID); !s.Votes(m.ID) || !facts.PodReady(pod) || pod.DeletionTimestamp != nil {
-			return &message.Cause{Reason: "AnotherMemberDoesNotVote", Message: fmt.Sprintf("%s does not vote, or its pod is not ready: %s", message.Member(m), s.Silence(m))}
+			return message.Because("AnotherMemberDoesNotVote", "%s does not vote, or its pod is not ready: %s",
+				message.Member(m), s.Silence(m))
 		}
 	}
 	for i := range s.View.Partitions {
 		if why := s.Lack(i); why != "" {
-			return &message.Cause{Reason: "PartitionDegraded", Message: fmt.Sprintf("partition %d is not whole: %s", i, why)}
+			return message.Because("PartitionDegraded", "partition %d is not whole: %s", i, why)
 		}
 	}
 	return nil

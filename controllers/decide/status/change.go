@@ -24,7 +24,8 @@ func (s *Projection) projectChange(out *v1alpha1.GeoRegisterClusterStatus) {
 		change.Message = s.outcome.Says().Message
 	}
 	change.Since = metav1.NewTime(s.Now).Rfc3339Copy()
-	if last := s.Cluster.Status.Change; last != nil && (last.Epoch == change.Epoch || last.Epoch == 0 && last.Step == v1alpha1.StartingMembers) {
+	if last := s.Cluster.Status.Change; last != nil && (last.Epoch == change.Epoch ||
+		last.Epoch == 0 && last.Step == v1alpha1.StartingMembers) {
 		change.Since = last.Since
 		if last.Percent != nil && change.Percent != nil && *last.Percent == *change.Percent {
 			change.Bytes, change.RemainingBytes = last.Bytes, last.RemainingBytes
@@ -42,7 +43,8 @@ func (s *Projection) change() *v1alpha1.ChangeStatus {
 	case s.View.Epoch > 1 && s.leaves():
 		return s.endingChange()
 	case s.begins():
-		return &v1alpha1.ChangeStatus{Step: v1alpha1.StartingMembers, Joining: numbers(facts.IDs(s.Asked.Join)), Leaving: numbers(facts.IDs(s.Asked.Leave))}
+		return &v1alpha1.ChangeStatus{Step: v1alpha1.StartingMembers, Joining: numbers(facts.IDs(s.Asked.Join)),
+			Leaving: numbers(facts.IDs(s.Asked.Leave))}
 	}
 	return nil
 }

@@ -40,7 +40,8 @@ func (s *Projection) conditions(members []view.Member) []metav1.Condition {
 func (s *Projection) available() metav1.Condition {
 	switch serving := s.CountQuorate(facts.Where(s.View.Members, s.Ready)); {
 	case s.View.Epoch == 0:
-		return message.Condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, s.Doubt.Reason, "%s", s.Doubt.Message)
+		return message.Condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, s.Doubt.Reason, "%s",
+			s.Doubt.Message)
 	case !s.HasQuorum():
 		return message.Condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, "QuorumLost", "%s", s.quorumLost())
 	case serving == 0:
@@ -50,7 +51,8 @@ func (s *Projection) available() metav1.Condition {
 		return message.Condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, "PartitionNotServed",
 			"The keys of some shards can't be read or written: %s", message.List(s.unserved()))
 	default:
-		return message.Condition(v1alpha1.ConditionAvailable, metav1.ConditionTrue, "Serving", "%d of %d members serve clients",
+		return message.Condition(v1alpha1.ConditionAvailable, metav1.ConditionTrue, "Serving", "%d of %d members "+
+			"serve clients",
 			serving, s.View.Size())
 	}
 }
@@ -66,19 +68,23 @@ func (s *Projection) unquorate() []string {
 // quorumLost says that nothing can be read or written, and who would have to come back.
 func (s *Projection) quorumLost() string {
 	if s.View.Joint() {
-		return fmt.Sprintf("Nothing can be read or written: %d of %d members vote and reach a quorum, which is %s; missing: %s",
+		return fmt.Sprintf("Nothing can be read or written: %d of %d members vote and reach a quorum, which is %s; "+
+			"missing: %s",
 			s.quorate(), s.View.Size(), s.Quorum(), message.List(s.unquorate()))
 	}
-	return fmt.Sprintf("Nothing can be read or written: %d of %d members vote and reach a majority, which is %d; missing: %s",
+	return fmt.Sprintf("Nothing can be read or written: %d of %d members vote and reach a majority, which is %d; "+
+		"missing: %s",
 		s.quorate(), s.View.Size(), s.View.Majority(), message.List(s.unquorate()))
 }
 
 func (s *Projection) quorumHealthy() metav1.Condition {
 	switch {
 	case s.View.Epoch == 0:
-		return message.Condition(v1alpha1.ConditionQuorumHealthy, metav1.ConditionUnknown, s.Doubt.Reason, "%s", s.Doubt.Message)
+		return message.Condition(v1alpha1.ConditionQuorumHealthy, metav1.ConditionUnknown, s.Doubt.Reason, "%s",
+			s.Doubt.Message)
 	case !s.HasQuorum():
-		return message.Condition(v1alpha1.ConditionQuorumHealthy, metav1.ConditionFalse, "QuorumLost", "%s", s.quorumLost())
+		return message.Condition(v1alpha1.ConditionQuorumHealthy, metav1.ConditionFalse, "QuorumLost", "%s",
+			s.quorumLost())
 	case s.quorate() == s.View.Size():
 		return message.Condition(v1alpha1.ConditionQuorumHealthy, metav1.ConditionTrue, "EveryoneVotes",
 			"All %d members vote; %d of them may be lost", s.View.Size(), s.spare())
@@ -91,10 +97,12 @@ func (s *Projection) quorumHealthy() metav1.Condition {
 func (s *Projection) viewKnown() metav1.Condition {
 	switch {
 	case s.Doubt == nil:
-		return message.Condition(v1alpha1.ConditionViewKnown, metav1.ConditionTrue, "Recorded", "View %d with %d members is recorded",
+		return message.Condition(v1alpha1.ConditionViewKnown, metav1.ConditionTrue, "Recorded", "View %d with %d "+
+			"members is recorded",
 			s.View.Epoch, s.View.Size())
 	case s.outcome != nil && s.outcome.Wait != nil:
-		return message.Condition(v1alpha1.ConditionViewKnown, metav1.ConditionFalse, s.outcome.Wait.Reason, "%s", s.outcome.Wait.Message)
+		return message.Condition(v1alpha1.ConditionViewKnown, metav1.ConditionFalse, s.outcome.Wait.Reason, "%s",
+			s.outcome.Wait.Message)
 	}
 	return message.Condition(v1alpha1.ConditionViewKnown, metav1.ConditionFalse, s.Doubt.Reason, "%s", s.Doubt.Message)
 }
@@ -105,7 +113,8 @@ func (s *Projection) progressing(members []view.Member) metav1.Condition {
 		return message.Condition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, "%s", text)
 	}
 	if s.Cluster.Spec.Paused {
-		return message.Condition(v1alpha1.ConditionProgressing, metav1.ConditionFalse, "Paused", "Nothing is changed while spec.paused is set")
+		return message.Condition(v1alpha1.ConditionProgressing, metav1.ConditionFalse, "Paused", "Nothing is changed "+
+			"while spec.paused is set")
 	}
 	if s.outcome != nil {
 		said := s.outcome.Says()
@@ -127,7 +136,8 @@ func (s *Projection) progressing(members []view.Member) metav1.Condition {
 func (s *Projection) degraded(members []view.Member) metav1.Condition {
 	problems := s.problems(members)
 	if len(problems) == 0 {
-		return message.Condition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, "AsAsked", "Nothing is less than asked for")
+		return message.Condition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, "AsAsked", "Nothing is less than "+
+			"asked for")
 	}
 	return message.Condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, problems[0].Reason, "%s",
 		message.List(message.Of(problems)))
@@ -138,7 +148,8 @@ func (s *Projection) paused() metav1.Condition {
 		return message.Condition(v1alpha1.ConditionPaused, metav1.ConditionTrue, "Paused",
 			"Members serve on, but none is updated, repaired or replaced, until spec.paused is removed")
 	}
-	return message.Condition(v1alpha1.ConditionPaused, metav1.ConditionFalse, "NotPaused", "The operator keeps the cluster as asked")
+	return message.Condition(v1alpha1.ConditionPaused, metav1.ConditionFalse, "NotPaused", "The operator keeps the "+
+		"cluster as asked")
 }
 
 func (s *Projection) monitoringReady() metav1.Condition {

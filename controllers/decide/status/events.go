@@ -28,7 +28,8 @@ func (s *Projection) damageEvents() (events []message.Event) {
 		if r == nil || r.Loss == nil {
 			continue
 		}
-		i := slices.IndexFunc(s.Cluster.Status.Members, func(o v1alpha1.MemberStatus) bool { return o.ID == int64(m.ID) })
+		i := slices.IndexFunc(s.Cluster.Status.Members,
+			func(o v1alpha1.MemberStatus) bool { return o.ID == int64(m.ID) })
 		before := v1alpha1.MemberStatus{}
 		if i >= 0 {
 			before = s.Cluster.Status.Members[i]
@@ -38,7 +39,8 @@ func (s *Projection) damageEvents() (events []message.Event) {
 			told = told || before.Incarnation == 0 || before.Incarnation >= int64(r.Incarnation)
 		}
 		if !told {
-			events = append(events, message.Warning("DiskDamaged", "JoinAgain", message.Sentence(message.Member(m))+" "+facts.Damage(r.Loss)))
+			events = append(events, message.Warning("DiskDamaged", "JoinAgain",
+				message.Sentence(message.Member(m))+" "+facts.Damage(r.Loss)))
 		}
 	}
 	return events
@@ -56,7 +58,8 @@ func (s *Projection) blocked() bool {
 	if len(s.Stored) > 0 {
 		return true
 	}
-	if len(s.Taken) == 0 && s.Record.Taken == "" || s.outcome != nil && (s.outcome.Wait == nil || !of(s.outcome.Wait.Reason)) {
+	if len(s.Taken) == 0 && s.Record.Taken == "" ||
+		s.outcome != nil && (s.outcome.Wait == nil || !of(s.outcome.Wait.Reason)) {
 		return false
 	}
 	return !slices.ContainsFunc(s.problems(s.MembersToKeep()), func(c message.Cause) bool { return !of(c.Reason) })

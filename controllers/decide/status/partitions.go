@@ -51,13 +51,15 @@ func (s *Projection) partitionsServing() metav1.Condition {
 	}
 	problems := s.partitionProblems()
 	if len(problems) == 0 {
-		return say(metav1.ConditionTrue, "EveryoneServed", "Each of %d shards has a master that serves, with %d backups and %d witnesses",
+		return say(metav1.ConditionTrue, "EveryoneServed", "Each of %d shards has a master that serves, with %d "+
+			"backups and %d witnesses",
 			len(s.View.Partitions), s.Faults(), s.Faults())
 	}
 	slices.SortStableFunc(problems, func(a, b message.Cause) int {
 		return facts.Rank(a.Reason == "PartitionNotServed") - facts.Rank(b.Reason == "PartitionNotServed")
 	})
-	return say(metav1.ConditionFalse, problems[0].Reason, "%s", message.List(append(message.Of(problems), s.Decision().Waits...)))
+	return say(metav1.ConditionFalse, problems[0].Reason, "%s",
+		message.List(append(message.Of(problems), s.Decision().Waits...)))
 }
 
 // unserved names the partitions that nobody serves.
@@ -97,7 +99,8 @@ func (s *Projection) steady(now v1alpha1.PartitionStatus) v1alpha1.PartitionStat
 		if before.Number != now.Number {
 			continue
 		}
-		if a, b := before.FastPathPercent, now.FastPathPercent; a != nil && b != nil && max(*a-*b, *b-*a) < fastPathStep {
+		if a, b := before.FastPathPercent, now.FastPathPercent; a != nil && b != nil &&
+			max(*a-*b, *b-*a) < fastPathStep {
 			now.FastPathPercent = a
 		}
 		same := now
@@ -131,7 +134,8 @@ func (s *Projection) diskProblems(members []view.Member) (all []message.Cause) {
 	if !s.Partitioned() {
 		return nil
 	}
-	const replace = "what it held is gone, and it serves no shard; to have both replaced, delete the member's claim and pod"
+	const replace = "what it held is gone, and it serves no shard; to have both replaced, delete the member's claim " +
+		"and pod"
 	for _, m := range members {
 		seen := s.Member(m.ID)
 		if seen == nil || seen.Report == nil {
@@ -141,11 +145,14 @@ func (s *Projection) diskProblems(members []view.Member) (all []message.Cause) {
 		known = known && beside.Beside == m.ID
 		switch {
 		case s.Votes(m.ID) && seen.Report.Disk != "" && seen.Report.Disk != m.Disk:
-			all = append(all, message.Cause{Reason: "DiskReplaced", Message: fmt.Sprintf("%s has another disk than the view names: %s", message.Sentence(message.Member(m)), replace)})
+			all = append(all, message.Cause{Reason: "DiskReplaced", Message: fmt.Sprintf("%s has another disk than "+
+				"the view names: %s", message.Sentence(message.Member(m)), replace)})
 		case known && seen.Witness == nil:
-			all = append(all, message.Cause{Reason: "WitnessDown", Message: fmt.Sprintf("The witness beside %s %s", message.Member(m), s.BesideSilence(m))})
+			all = append(all, message.Cause{Reason: "WitnessDown", Message: fmt.Sprintf("The witness beside %s %s",
+				message.Member(m), s.BesideSilence(m))})
 		case known && seen.Witness.Disk != beside.Disk:
-			all = append(all, message.Cause{Reason: "DiskReplaced", Message: fmt.Sprintf("The witness beside %s has another disk than the view names: %s", message.Member(m), replace)})
+			all = append(all, message.Cause{Reason: "DiskReplaced", Message: fmt.Sprintf("The witness beside %s has "+
+				"another disk than the view names: %s", message.Member(m), replace)})
 		}
 	}
 	return all

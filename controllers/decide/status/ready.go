@@ -35,7 +35,8 @@ func (s *Projection) stalled(members []view.Member, lost metav1.Condition) metav
 			return message.Condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, c.Reason, "%s", c.Message)
 		}
 	}
-	return message.Condition(v1alpha1.ConditionStalled, metav1.ConditionFalse, "NotStalled", "Nothing waits for a person")
+	return message.Condition(v1alpha1.ConditionStalled, metav1.ConditionFalse, "NotStalled", "Nothing waits for a "+
+		"person")
 }
 
 // flaws are what keeps a cluster from being ready, in the order in which they are told: conditions, and their status in
@@ -56,7 +57,8 @@ var flaws = []struct {
 // Conclude has a status say in one condition, Ready, and in one word, State, what all the other conditions come to. It
 // is for whoever has changed one of them.
 func Conclude(status *v1alpha1.GeoRegisterClusterStatus, generation int64) {
-	ready := message.Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "AsAsked", "Every member serves, as the manifest asks for")
+	ready := message.Condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "AsAsked", "Every member serves, as "+
+		"the manifest asks for")
 	status.State = v1alpha1.StateReady
 	for _, flaw := range flaws {
 		c := meta.FindStatusCondition(status.Conditions, flaw.kind)
@@ -81,12 +83,14 @@ func Conclude(status *v1alpha1.GeoRegisterClusterStatus, generation int64) {
 // first.
 func Failed(status *v1alpha1.GeoRegisterClusterStatus, generation int64, text string, refused bool) {
 	before := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
-	failed := message.Condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, OperatorFailed, "The operator tries again: %s", text)
+	failed := message.Condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, OperatorFailed, "The operator "+
+		"tries again: %s", text)
 	if before != nil && before.Status == metav1.ConditionTrue {
 		failed.Reason, failed.Message = before.Reason, before.Message+"; the operator tries again: "+text
 	}
 	if refused && !isTrue(status.Conditions, v1alpha1.ConditionStalled) {
-		set(status, generation, message.Condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, "Refused", "The apiserver does not take what is asked for: %s", text))
+		set(status, generation, message.Condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, "Refused", "The "+
+			"apiserver does not take what is asked for: %s", text))
 	}
 	set(status, generation, failed)
 	Conclude(status, generation)
@@ -101,8 +105,10 @@ func Waits(status *v1alpha1.GeoRegisterClusterStatus, generation int64, reason, 
 // Unseen has a status say that the operator can't see how the cluster is. The rest of it is of before.
 func Unseen(status *v1alpha1.GeoRegisterClusterStatus, generation int64, text string) {
 	text = "The operator can't see how the cluster is, and tries again: " + text
-	set(status, generation, message.Condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, OperatorFailed, "%s", text))
-	set(status, generation, message.Condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, OperatorFailed, "%s", text))
+	set(status, generation, message.Condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, OperatorFailed, "%s",
+		text))
+	set(status, generation, message.Condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, OperatorFailed, "%s",
+		text))
 	status.State = v1alpha1.StateUnknown
 }
 
@@ -121,7 +127,9 @@ func set(status *v1alpha1.GeoRegisterClusterStatus, generation int64, c metav1.C
 
 // NetworkTaken has a status say that objects of others stand in the way of the emulated network, and returns the event
 // that does, if the status of before did not.
-func NetworkTaken(cluster *v1alpha1.GeoRegisterCluster, status *v1alpha1.GeoRegisterClusterStatus, taken []world.Taken) (events []message.Event) {
+func NetworkTaken(
+	cluster *v1alpha1.GeoRegisterCluster, status *v1alpha1.GeoRegisterClusterStatus, taken []world.Taken,
+) (events []message.Event) {
 	var all []string
 	for _, t := range taken {
 		all = append(all, message.LeftAlone(cluster, t))
@@ -130,9 +138,11 @@ func NetworkTaken(cluster *v1alpha1.GeoRegisterCluster, status *v1alpha1.GeoRegi
 	if was == nil || was.Reason != message.NameTaken {
 		events = append(events, message.Warning(message.NameTaken, "Block", message.List(all)))
 	}
-	set(status, cluster.Generation, message.Condition(v1alpha1.ConditionWANInjected, metav1.ConditionFalse, message.NameTaken, "%s", message.List(all)))
+	set(status, cluster.Generation, message.Condition(v1alpha1.ConditionWANInjected, metav1.ConditionFalse,
+		message.NameTaken, "%s", message.List(all)))
 	if !isTrue(status.Conditions, v1alpha1.ConditionStalled) {
-		set(status, cluster.Generation, message.Condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, message.NameTaken, "%s", message.List(all)))
+		set(status, cluster.Generation, message.Condition(v1alpha1.ConditionStalled, metav1.ConditionTrue,
+			message.NameTaken, "%s", message.List(all)))
 	}
 	Conclude(status, cluster.Generation)
 	return events

@@ -159,7 +159,8 @@ func (s *Projection) problems(members []view.Member) (all []message.Cause) {
 			add("VolumeCannotGrow", why)
 		}
 		if seen.Volume != nil && seen.Volume.DeletionTimestamp != nil && facts.Runs(seen.Pod) {
-			add("VolumeLeaving", fmt.Sprintf("uses volume %s, which is being deleted once its pod ends", seen.Volume.Name))
+			add("VolumeLeaving", fmt.Sprintf("uses volume %s, which is being deleted once its pod ends",
+				seen.Volume.Name))
 		}
 	}
 	return slices.Concat(all, s.partitionProblems(), s.diskProblems(members), s.witnessProblems())

@@ -102,7 +102,8 @@ func (s *Projection) toleratesZoneLoss() metav1.Condition {
 	for _, zone := range zones {
 		outside := func(id view.MemberID) bool { return s.Votes(id) && s.Zone(id) != zone }
 		if !s.View.Quorum(outside) {
-			return say(metav1.ConditionFalse, "ZoneHoldsMajority", "Without zone %s, %d of %d members vote, and a majority is %d",
+			return say(metav1.ConditionFalse, "ZoneHoldsMajority", "Without zone %s, %d of %d members vote, and a "+
+				"majority is %d",
 				zone, len(s.Voters())-count[zone], s.View.Size(), s.least())
 		}
 		if tooMany == "" && !s.bearable(outside) {
@@ -167,7 +168,8 @@ func (s *Projection) sharedZone(p view.Partition) string {
 			return fmt.Sprintf("is kept by %d, of which the zone is not known", id)
 		}
 		if other, taken := in[zone]; taken {
-			return fmt.Sprintf("is kept by %d and %d in one zone, %s; with dedicated witnesses all of its keepers are to be in zones of their own", other, id, zone)
+			return fmt.Sprintf("is kept by %d and %d in one zone, %s; with dedicated witnesses all of its keepers "+
+				"are to be in zones of their own", other, id, zone)
 		}
 		in[zone] = id
 	}

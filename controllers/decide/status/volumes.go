@@ -12,7 +12,8 @@ import (
 // volumeGrowth says what the volume of a member waits for while it grows, to be read after the member's name, or is
 // empty. Growth is asked for by applying the volume with its new size.
 func volumeGrowth(seen *world.Member) string {
-	c := volumeCondition(seen, corev1.PersistentVolumeClaimResizing, corev1.PersistentVolumeClaimFileSystemResizePending)
+	c := volumeCondition(seen, corev1.PersistentVolumeClaimResizing,
+		corev1.PersistentVolumeClaimFileSystemResizePending)
 	if c == nil {
 		return ""
 	}
@@ -30,7 +31,8 @@ func volumeObstacle(seen *world.Member) string {
 		return fmt.Sprintf("can't be given its volume %s as asked: %s; if its provisioner can grow volumes, set "+
 			"allowVolumeExpansion in its storage class", seen.Volume.Name, seen.Refused)
 	}
-	c := volumeCondition(seen, corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError)
+	c := volumeCondition(seen, corev1.PersistentVolumeClaimControllerResizeError,
+		corev1.PersistentVolumeClaimNodeResizeError)
 	if c == nil {
 		return ""
 	}

@@ -17,7 +17,8 @@ func (s *Views) Hopeless(m view.Member) string {
 	switch {
 	case r != nil && m.Joining && r.Disk != m.Disk:
 		return "lost the disk that it joined with"
-	case r == nil && pod != nil && !facts.PodReady(pod) && min(s.DownFor(pod), s.Member(m.ID).SilentFor) >= s.Settings.LostAfter:
+	case r == nil && pod != nil && !facts.PodReady(pod) && min(s.DownFor(pod),
+		s.Member(m.ID).SilentFor) >= s.Settings.LostAfter:
 		return s.Silence(m) // the pod alone doesn't tell: one that fetches is not ready either
 	}
 	return ""

@@ -26,7 +26,8 @@ func (s *Views) faultsOf(abandoned bool) int {
 // There may be more than the manifest asks for, if another resource took them up: none goes away.
 func (s *Views) Placement(partitions, faults int) membership.Placement {
 	p := membership.Placement{
-		Partitions: max(partitions, len(s.View.Partitions)), Faults: faults, Dedicated: s.HasDedicated(), Domains: map[view.MemberID]string{},
+		Partitions: max(partitions,
+			len(s.View.Partitions)), Faults: faults, Dedicated: s.HasDedicated(), Domains: map[view.MemberID]string{},
 	}
 	for i := range p.Partitions {
 		p.Homes = append(p.Homes, s.Cluster.Spec.Home(i))
@@ -82,9 +83,11 @@ func (s *Views) Lack(number int) string {
 	case len(p.Formers) > 0:
 		return fmt.Sprintf("member %d recovered it, and that is to be recorded", p.Master)
 	case len(s.Suspected(p.Backups)) > 0:
-		return fmt.Sprintf("its backups %s are not heard: what has to be synced waits for them, or for others in their place", message.Numbers(s.Suspected(p.Backups)))
+		return fmt.Sprintf("its backups %s are not heard: what has to be synced waits for them, or for others in "+
+			"their place", message.Numbers(s.Suspected(p.Backups)))
 	case len(p.Backups) < faults || len(p.Witnesses) < faults:
-		return fmt.Sprintf("it has %d backups and %d witnesses, and should have %d of each", len(p.Backups), len(p.Witnesses), faults)
+		return fmt.Sprintf("it has %d backups and %d witnesses, and should have %d of each", len(p.Backups),
+			len(p.Witnesses), faults)
 	}
 	return ""
 }

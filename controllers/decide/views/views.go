@@ -106,8 +106,8 @@ func wordOf(id view.MemberID, r *world.Report) membership.MemberReport {
 	return said
 }
 
-// InForce is what is known read against the view that members serve clients in: while the recorded one is not committed, that
-// is an earlier one, if a quorum of it holds it still.
+// InForce is what is known read against the view that members serve clients in: while the recorded one is not
+// committed, that is an earlier one, if a quorum of it holds it still.
 func (s *Views) InForce() *Views {
 	if s.Doubt != nil || s.Committed() {
 		return s
