@@ -69,7 +69,8 @@ func (c *Client) Ask(ctx context.Context, cluster string, targets []Target) []An
 	ports := make([]*grpc.ClientConn, len(targets))
 	errs := make([]error, len(targets))
 	for i, target := range targets {
-		ports[i], errs[i] = c.members.get(cluster, target, dial) // now: a question may outlive this call, and its target
+		// Now: a question may outlive this call, and its target.
+		ports[i], errs[i] = c.members.get(cluster, target, dial)
 	}
 	return survey(ctx, &c.members.mutes, cluster, targets, func(ctx context.Context, i int) (*world.Report, error) {
 		if errs[i] != nil {

@@ -50,8 +50,8 @@ func (s *Facts) doubtRecord() *message.Cause {
 		r := s.Report(id)
 		return r != nil && r.Digest == digest
 	}
-	if s.Record.View.Quorum(holds) { // another view of its epoch was never committed, nor will it be: the next one replaces it
-		return nil
+	if s.Record.View.Quorum(holds) {
+		return nil // another view of its epoch was never committed, nor will it be: the next one replaces it
 	}
 	if v := s.CommittedView(); v.Epoch == s.Record.View.Epoch {
 		return message.Because("RecordBehind", "The record of the view, ConfigMap %s, is another view of epoch %d "+

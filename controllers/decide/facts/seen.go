@@ -53,8 +53,8 @@ func (s *Seen) Lacking() []string {
 	return Say(Where(s.View.Members, func(m view.Member) bool { return !s.Holds(m.ID) }), s.Silence)
 }
 
-// Committed reports whether the view is committed (membership.Committed): a quorum of it holds it, so that no former one
-// can serve any more.
+// Committed reports whether a quorum of the view holds it (membership.Committed), so that no former one can serve any
+// more.
 func (s *Seen) Committed() bool { return s.View.Epoch > 0 && s.View.Quorum(s.Holds) }
 
 // Quorum says in words what a quorum of the view is.

@@ -52,14 +52,10 @@ func (s *Views) snapshotOf() membership.Snapshot {
 	}
 	if s.View.Joint() {
 		to.Unwanted = s.NotWanted() != ""
-		for _, m := range s.View.Members {
-			switch {
-			case s.Hopeless(m) != "":
-				to.Hopeless = append(to.Hopeless, m.ID)
-			case s.GivenUp(m) != "":
-				to.Lost = append(to.Lost, m.ID)
-			}
-		}
+		to.Hopeless = facts.IDs(facts.Where(s.View.Members, func(m view.Member) bool { return s.Hopeless(m) != "" }))
+		to.Lost = facts.IDs(facts.Where(s.View.Members, func(m view.Member) bool {
+			return s.GivenUp(m) != "" && s.Hopeless(m) == ""
+		}))
 	}
 	if s.Partitioned() {
 		s.addPartitions(&to)
@@ -71,18 +67,14 @@ func (s *Views) snapshotOf() membership.Snapshot {
 func (s *Views) addPartitions(to *membership.Snapshot) {
 	to.Abandon = s.View.Joint() && to.Pointless(false) != membership.NoCause
 	to.Placement = s.Placement(s.Cluster.Spec.ShardCount(), s.faultsOf(to.Abandon))
-	for _, m := range s.Members {
-		if m.Witness == nil {
-			continue
-		}
-		to.Witnesses = append(to.Witnesses, *m.Witness)
-		if i := s.View.Index(m.ID); i >= 0 {
-			to.Named = append(to.Named, s.WitnessBeside(s.View.Members[i]))
+	for _, m := range s.Everybody() {
+		if m.Witness != nil {
+			to.Witnesses = append(to.Witnesses, *m.Witness)
 		}
 	}
-	for _, w := range s.Witnesses {
-		if w.Witness != nil {
-			to.Witnesses = append(to.Witnesses, *w.Witness)
+	for _, m := range s.View.Members {
+		if s.Of(m.ID).Witness != nil {
+			to.Named = append(to.Named, s.WitnessBeside(m))
 		}
 	}
 	to.Named, to.Retiring = append(to.Named, s.NamedWitnesses()...), s.Retiring()
