@@ -28,15 +28,15 @@ type request struct {
 
 // object is a key that this member proposes for.
 type object struct {
-	key    []byte
-	queue  []*request // updates, and reads that help, that are in no batch yet
-	mine   *batch     // this member's batch in progress; at most one, so that its number is enough to recognise it
-	guests []*batch   // of others, that have handed them over and wait
-	drive  *drive     // the proposal in progress
-	lead   lead
-	hot    protocol.Instant // until then, own batches are handed to the key's one proposer
-	reads  int              // in progress
-	read   *read            // that nothing was sent for yet
+	key      []byte
+	queue    []*request // updates, and reads that help, that are in no batch yet
+	mine     *batch     // this member's batch in progress; at most one, so that its number is enough to recognise it
+	guests   []*batch   // of others, that have handed them over and wait
+	instance *instance  // in progress
+	lead     lead
+	hot      protocol.Instant // until then, own batches are handed to the key's one proposer
+	reads    int              // in progress
+	read     *read            // that nothing was sent for yet
 
 	due    bool // is in Protocol.due
 	listed bool // is in Protocol.busy
@@ -106,7 +106,7 @@ func (o *object) pending() int {
 	if o.mine != nil {
 		n++
 	}
-	if o.drive != nil {
+	if o.instance != nil {
 		n++
 	}
 	return n
@@ -180,8 +180,8 @@ func (p *Protocol) tickObject(o *object) {
 	if b := o.mine; b != nil && b.to != 0 {
 		p.tickHanded(o, b)
 	}
-	if d := o.drive; d != nil {
-		p.tickDrive(o, d)
+	if d := o.instance; d != nil {
+		p.tickInstance(o, d)
 	}
 	p.advanceLater(o)
 }
@@ -193,7 +193,7 @@ func (p *Protocol) drop(o *object, b *batch) {
 	}
 	o.guests = slices.DeleteFunc(o.guests, func(g *batch) bool { return g == b })
 	b.dropped = true
-	d := o.drive
+	d := o.instance
 	if d == nil {
 		return
 	}
@@ -202,7 +202,7 @@ func (p *Protocol) drop(o *object, b *batch) {
 		d.batches = slices.DeleteFunc(d.batches, gone)
 	}
 	if !slices.ContainsFunc(d.batches, func(b *batch) bool { return !gone(b) }) {
-		o.drive, o.lead = nil, lead{}
+		o.instance, o.lead = nil, lead{}
 	}
 }
 

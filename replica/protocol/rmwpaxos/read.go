@@ -127,7 +127,7 @@ func (p *Protocol) help(r *read) {
 
 // endReads ends the reads of a key that began before a proposal that is chosen now was sent: it was the last state at
 // some time since then.
-func (p *Protocol) endReads(o *object, d *drive) {
+func (p *Protocol) endReads(o *object, d *instance) {
 	if o.reads == 0 {
 		return
 	}

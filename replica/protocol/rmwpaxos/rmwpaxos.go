@@ -2,7 +2,7 @@
 // agreed on in place: a sequence of consensus decisions on one set of state, without a log.
 //
 // An acceptor (acceptor.go) holds, per key, the round that it has promised, and the last state that it voted for with
-// the round of that vote. A proposer (propose.go, decide.go) has a quorum promise a round, computes the next state from
+// the round of that vote. A proposer (prepare.go, vote.go) has a quorum promise a round, computes the next state from
 // the chosen one, and has a quorum vote for it: algorithm 3. Consistent quorums tell what is chosen: a read (read.go)
 // of a register at rest takes one round trip and changes nothing.
 //

@@ -9,7 +9,7 @@ import (
 )
 
 // decidePrepared is phase 2 of algorithm 3, lines 5 to 24, for an update.
-func (p *Protocol) decidePrepared(o *object, d *drive) {
+func (p *Protocol) decidePrepared(o *object, d *instance) {
 	granted, ok := p.grantedBy(d)
 	if !ok {
 		if p.answeredBy(d.replies) {
@@ -34,7 +34,7 @@ func (p *Protocol) decidePrepared(o *object, d *drive) {
 			return
 		}
 		p.Took(pathSuccessor)
-		p.vote2(o, d, next, answers)
+		p.askNext(o, d, next, answers)
 		return
 	}
 	p.Took(pathWriteThrough) // lines 17 to 20
@@ -46,11 +46,11 @@ func (p *Protocol) decidePrepared(o *object, d *drive) {
 	if p.mistakes.IgnoreHighest {
 		last = p.Load(o.key).State
 	}
-	p.ask(o, d, finishing, last)
+	p.askVotes(o, d, finishing, last)
 }
 
 // grantedBy returns the round that a quorum has granted to this attempt (cons_Q(r_ack) ∧ inc).
-func (p *Protocol) grantedBy(d *drive) (round, bool) {
+func (p *Protocol) grantedBy(d *instance) (round, bool) {
 	for i := range d.replies {
 		r := &d.replies[i]
 		if (r.granted || p.mistakes.NotGranted) && p.quorum(d.replies, func(x *reply) bool {
@@ -64,23 +64,23 @@ func (p *Protocol) grantedBy(d *drive) (round, bool) {
 
 // propose computes the state after one that is chosen, and has it voted for in a round that a quorum has granted.
 // Nobody has confirmed by now that it is still the last one, so also what changes nothing is voted for.
-func (p *Protocol) propose(o *object, d *drive, last state) {
+func (p *Protocol) propose(o *object, d *instance, last state) {
 	next, answers, _ := (&application{protocol: p, next: last}).apply(d.batches)
-	p.vote2(o, d, next, answers)
+	p.askNext(o, d, next, answers)
 }
 
-// vote2 begins phase 2 with the next state (algorithm 3, line 14).
-func (p *Protocol) vote2(o *object, d *drive, next state, answers [][]*peerv1.Answer) {
+// askNext begins phase 2 with the next state (algorithm 3, line 14).
+func (p *Protocol) askNext(o *object, d *instance, next state, answers [][]*peerv1.Answer) {
 	d.answers = answers
 	for i, b := range d.batches {
 		b.left = true
 		b.remember(answers[i])
 	}
-	p.ask(o, d, voting, next)
+	p.askVotes(o, d, voting, next)
 }
 
-// ask has everyone vote for a proposal.
-func (p *Protocol) ask(o *object, d *drive, s stage, proposal state) {
+// askVotes has everyone vote for a proposal.
+func (p *Protocol) askVotes(o *object, d *instance, s stage, proposal state) {
 	d.stage, d.op = s, p.Op()
 	d.proposal, d.refused = proposal, nil
 	d.trips++
@@ -99,7 +99,7 @@ func (p *Protocol) ask(o *object, d *drive, s stage, proposal state) {
 
 // decideVoted is algorithm 3, lines 25 to 29: the proposal is chosen. After a write-through, the round that came with
 // the votes is there for the next state.
-func (p *Protocol) decideVoted(o *object, d *drive) {
+func (p *Protocol) decideVoted(o *object, d *instance) {
 	if !d.asked.Quorum(p.Counted, 0) {
 		return
 	}
@@ -116,26 +116,26 @@ func (p *Protocol) decideVoted(o *object, d *drive) {
 		return
 	}
 	d.round = o.lead.round
-	p.vote2(o, d, next, answers)
+	p.askNext(o, d, next, answers)
 }
 
 // decideRefused falls back to phase 1 once a quorum can't vote for the proposal any more. Others may finish it.
-func (p *Protocol) decideRefused(o *object, d *drive) {
+func (p *Protocol) decideRefused(o *object, d *instance) {
 	if p.possible(d.refused) {
 		return
 	}
 	p.Took(pathLostVote)
 	if p.mistakes.FastBlindly {
 		d.round = numbered(d.round, d.highest+1)
-		p.ask(o, d, d.stage, d.proposal)
+		p.askVotes(o, d, d.stage, d.proposal)
 		return
 	}
 	p.lose(o, d)
 }
 
 // finish tells what came of the batches, and makes room for the next ones.
-func (p *Protocol) finish(o *object, d *drive, answers [][]*peerv1.Answer) {
-	o.drive = nil
+func (p *Protocol) finish(o *object, d *instance, answers [][]*peerv1.Answer) {
+	o.instance = nil
 	for i, b := range d.batches {
 		b.trips += d.trips
 		told := b.recall(answers[i])

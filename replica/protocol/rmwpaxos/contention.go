@@ -41,7 +41,7 @@ const guestFor = 4
 
 // lose goes on after a round that was lost. Acceptors that disagree may only have missed something; then a higher round
 // is asked for at once (algorithm 3, lines 21 to 24).
-func (p *Protocol) lose(o *object, d *drive) {
+func (p *Protocol) lose(o *object, d *instance) {
 	for i := range d.replies {
 		d.highest = max(d.highest, d.replies[i].Promised.Number)
 	}
@@ -58,7 +58,7 @@ func (p *Protocol) lose(o *object, d *drive) {
 	o.hot = p.Now.Add(hotFor * p.patience())
 	to := p.proposerOf(o)
 	if b := o.mine; to != p.Config.Self && len(d.batches) == 1 && d.batches[0] == b {
-		o.drive = nil
+		o.instance = nil
 		b.trips += d.trips
 		p.hand(o, b, to)
 		return
@@ -152,7 +152,7 @@ func (p *Protocol) onHand(from view.MemberID, m *peerv1.Message) {
 	o := p.object(m.Key)
 	o.hot = p.Now.Add(hotFor * p.patience())
 	number := m.Instance.Id.Number
-	driven := func(b *batch) bool { return o.drive != nil && slices.Contains(o.drive.batches, b) }
+	proposed := func(b *batch) bool { return o.instance != nil && slices.Contains(o.instance.batches, b) }
 	for _, b := range o.guests {
 		if b.author == author && b.number == number {
 			b.op, b.until = m.Op, p.Now.Add(guestFor*p.patience())
@@ -160,7 +160,7 @@ func (p *Protocol) onHand(from view.MemberID, m *peerv1.Message) {
 			return
 		}
 	}
-	o.guests = slices.DeleteFunc(o.guests, func(b *batch) bool { return b.from == from && !driven(b) })
+	o.guests = slices.DeleteFunc(o.guests, func(b *batch) bool { return b.from == from && !proposed(b) })
 	o.guests = append(o.guests, &batch{
 		author: author, number: number, commands: m.Instance.Commands, from: from, op: m.Op,
 		until: p.Now.Add(guestFor * p.patience()),

@@ -19,8 +19,8 @@ const (
 	backingOff       // after a round that was lost
 )
 
-// drive is what brings batches into the state: phases 1 and 2 of algorithm 3, until they are in.
-type drive struct {
+// instance is one decision: it brings batches into the state, by phases 1 and 2 of algorithm 3, until they are in.
+type instance struct {
 	batches []*batch
 	stage   stage
 	op      uint64
@@ -49,15 +49,15 @@ func (p *Protocol) advance(o *object) {
 		return
 	}
 	p.list(o)
-	if b := o.mine; b != nil && b.to == 0 && !b.resuming && o.drive == nil {
+	if b := o.mine; b != nil && b.to == 0 && !b.resuming && o.instance == nil {
 		if to := p.proposerOf(o); to != p.Config.Self && p.Now < o.hot && !b.stays {
 			p.hand(o, b, to)
 		}
 	}
-	if o.drive != nil {
+	if o.instance != nil {
 		return
 	}
-	d := &drive{}
+	d := &instance{}
 	if b := o.mine; b != nil && b.to == 0 && !b.resuming {
 		d.batches = append(d.batches, b)
 		d.lost = b.lost
@@ -66,13 +66,13 @@ func (p *Protocol) advance(o *object) {
 	if len(d.batches) == 0 {
 		return
 	}
-	o.drive = d
-	p.begin(o, d)
+	o.instance = d
+	p.drive(o, d)
 }
 
-// begin takes the fast path if the last proposal granted the next round and nobody has interfered, as far as this
-// member's own acceptor knows (section 5.8).
-func (p *Protocol) begin(o *object, d *drive) {
+// drive begins an instance. It takes the fast path if the last proposal granted the next round and nobody has
+// interfered, as far as this member's own acceptor knows (section 5.8).
+func (p *Protocol) drive(o *object, d *instance) {
 	if own := p.Load(o.key); o.lead.round.Number != 0 && own.Promised == o.lead.round && own.Accepted == o.lead.voted {
 		p.Took(pathFast)
 		d.round = o.lead.round
@@ -84,7 +84,7 @@ func (p *Protocol) begin(o *object, d *drive) {
 
 // prepare begins phase 1 (algorithm 3, lines 3, 4 and 21 to 24): with n = 0 acceptors choose the round. It promises
 // nothing, and leaves at once.
-func (p *Protocol) prepare(o *object, d *drive, n uint64) {
+func (p *Protocol) prepare(o *object, d *instance, n uint64) {
 	d.stage, d.op = preparing, p.Op()
 	d.round = round{Number: n, Proposer: p.me, Attempt: d.op}
 	d.replies = nil
@@ -105,7 +105,7 @@ func (p *Protocol) prepare(o *object, d *drive, n uint64) {
 }
 
 // question is the message of the present stage.
-func (p *Protocol) question(o *object, d *drive) *peerv1.Message {
+func (p *Protocol) question(o *object, d *instance) *peerv1.Message {
 	if d.stage == preparing {
 		m := p.Say(peerv1.Kind_PAXOS_PREPARE, d.op, o.key)
 		m.RmwPaxos.Round, m.RmwPaxos.Voted = d.round.Wire(), d.had.Accepted.Wire()
@@ -122,11 +122,11 @@ func (p *Protocol) question(o *object, d *drive) *peerv1.Message {
 // onAnswer counts ACK, VOTED and NACK, if they name the attempt and the round that this member waits for.
 func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
 	o := p.objects[string(m.Key)]
-	if o == nil || o.drive == nil || o.drive.op != m.Op && !p.mistakes.AnyAttempt {
+	if o == nil || o.instance == nil || o.instance.op != m.Op && !p.mistakes.AnyAttempt {
 		p.Took(base.PathStale)
 		return
 	}
-	d := o.drive
+	d := o.instance
 	r := base.BallotOf(m.RmwPaxos.Round)
 	kind := m.Kind
 	switch {
@@ -152,8 +152,8 @@ func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
 	}
 }
 
-// tickDrive asks again those who have not answered, and goes on after a back-off.
-func (p *Protocol) tickDrive(o *object, d *drive) {
+// tickInstance asks again those who have not answered, and goes on after a back-off.
+func (p *Protocol) tickInstance(o *object, d *instance) {
 	if d.stage == backingOff {
 		if p.Now >= d.until {
 			p.prepare(o, d, d.highest+1)
@@ -180,6 +180,6 @@ func (p *Protocol) tickDrive(o *object, d *drive) {
 
 // sendVote lets a VOTE leave once the promises that this member has given are durable: its own may be among those that
 // the proposal rests on.
-func (p *Protocol) sendVote(o *object, d *drive, to []view.MemberID) {
+func (p *Protocol) sendVote(o *object, d *instance, to []view.MemberID) {
 	p.SendAllWhen(p.Durable(o.key) || p.mistakes.VoteBeforePersist, to, p.question(o, d))
 }
