@@ -43,7 +43,7 @@ type Factory func(protocol.Config, *protocol.Journal, *quorum.Incarnations) Inne
 
 // Protocol is one member's part. It implements member.Inner.
 type Protocol struct {
-	*base.Base
+	disk
 	inner    Inner
 	mistakes Mistakes
 	code     *code
@@ -97,7 +97,7 @@ func WrapWith(inner Factory, m Mistakes) member.Factory {
 // New returns a member's part, with the fragments and registers that its journal holds.
 func New(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, inner Factory, m Mistakes) *Protocol {
 	p := &Protocol{
-		Base: base.New("layered", config, journal, known), mistakes: m,
+		disk: disk{base.New("layered", config, journal, known)}, mistakes: m,
 		names:  config.Nonce,
 		inside: map[uint64]*operation{},
 		wanted: map[string]*fetch{}, idle: map[string]protocol.Instant{},

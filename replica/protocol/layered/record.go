@@ -9,7 +9,6 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -137,104 +136,4 @@ func readRecordKey(b []byte) (key []byte, n name, ok bool) {
 		return nil, name{}, false
 	}
 	return b[5 : len(b)-nameBytes], readName(b[len(b)-nameBytes:]), true
-}
-
-// known returns what this member knows of its fragment of a value, if anything.
-func (p *Protocol) known(key []byte, n name) (peerv1.FragmentState, bool) {
-	raw, ok := p.Journal.Get(recordKey(recordPrefix, key, n))
-	if !ok {
-		return 0, false
-	}
-	return p.state(raw), true
-}
-
-func (p *Protocol) state(raw []byte) peerv1.FragmentState {
-	var r peerv1.FragmentRecord
-	if err := r.UnmarshalVT(raw); err != nil {
-		p.Fault("a record of a fragment is damaged; replace this member's disk: %w", err)
-	}
-	return r.State
-}
-
-// mark notes something of a value of which there is a record.
-func (p *Protocol) mark(key []byte, n name, state peerv1.FragmentState) {
-	if _, ok := p.known(key, n); ok {
-		p.put(recordKey(recordPrefix, key, n), &peerv1.FragmentRecord{State: state})
-	}
-}
-
-// keep stores a fragment, or those of others that one is to be rebuilt of.
-func (p *Protocol) keep(key []byte, n name, state peerv1.FragmentState, pieces ...*peerv1.FragmentPiece) {
-	p.put(recordKey(recordPrefix, key, n), &peerv1.FragmentRecord{State: state})
-	if len(pieces) > 0 {
-		p.put(recordKey(piecesPrefix, key, n), &peerv1.FragmentPieces{Pieces: pieces})
-	}
-}
-
-func (p *Protocol) put(key []byte, record interface{ MarshalVT() ([]byte, error) }) {
-	raw, err := record.MarshalVT()
-	if err != nil {
-		p.Fault("encode a record of a fragment: %w", err)
-		return
-	}
-	p.Journal.Put(key, raw)
-}
-
-// pieces returns what is here of a value.
-func (p *Protocol) pieces(key []byte, n name) []*peerv1.FragmentPiece {
-	raw, ok := p.Journal.Get(recordKey(piecesPrefix, key, n))
-	if !ok {
-		return nil
-	}
-	var all peerv1.FragmentPieces
-	if err := all.UnmarshalVT(raw); err != nil {
-		p.Fault("a fragment of key %q is damaged; replace this member's disk: %w", key, err)
-	}
-	return all.Pieces
-}
-
-// visit visits the records of fragments behind one, until visit returns false.
-func (p *Protocol) visit(after []byte, visit func(record, key []byte, n name, state peerv1.FragmentState) bool) {
-	if len(after) == 0 {
-		after = disksKey
-	}
-	p.Journal.Scan(after, func(record, raw []byte) bool {
-		if record[0] != recordPrefix {
-			return false
-		}
-		key, n, ok := readRecordKey(record)
-		if !ok {
-			return true
-		}
-		return visit(bytes.Clone(record), bytes.Clone(key), n, p.state(raw))
-	})
-}
-
-// recallDisks learns the disks that rebuilding members have asked with.
-func (p *Protocol) recallDisks() {
-	raw, ok := p.Journal.Get(disksKey)
-	if !ok {
-		return
-	}
-	var r peerv1.MemberRecord
-	err := bounds.Decode(raw, &r, bounds.Record)
-	if err == nil && len(r.Known) != len(r.Members) {
-		err = errors.New("it has not one disk for each member")
-	}
-	if err != nil {
-		p.Fault("the record of the disks of rebuilding members is damaged; replace this member's disk: %w", err)
-		return
-	}
-	for i, id := range r.Members {
-		p.Incarnations.Learn(view.MemberID(id), view.Incarnation(r.Known[i]))
-	}
-}
-
-// saveDisks notes them.
-func (p *Protocol) saveDisks() {
-	r := &peerv1.MemberRecord{}
-	for _, m := range p.Config.View.Members {
-		r.Members, r.Known = append(r.Members, uint32(m.ID)), append(r.Known, uint32(p.Incarnations.Of(m.ID)))
-	}
-	p.put(disksKey, r)
 }
