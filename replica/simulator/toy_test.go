@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"encoding/binary"
+	"fmt"
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -19,6 +20,7 @@ type toy struct {
 	wrong   toyMistakes
 	now     protocol.Instant
 	last    uint64
+	true    protocol.Interval
 	waiting []*toyWait
 	effects protocol.Effects
 }
@@ -43,6 +45,16 @@ type toyWait struct {
 	sent    *peerv1.Message
 }
 
+var _ protocol.Timed = (*toy)(nil)
+
+// TrueTime fails the member if the bounds are none, or go back, which the true time never does.
+func (t *toy) TrueTime(now protocol.Interval) {
+	if first := t.true == (protocol.Interval{}); now.Earliest >= now.Latest || !first && now.Earliest < t.true.Earliest {
+		t.effects.Fault = fmt.Errorf("the true time is %+v, after %+v", now, t.true)
+	}
+	t.true = now
+}
+
 func startToy(wrong toyMistakes) Start {
 	return func(config protocol.Config, journal *protocol.Journal) (protocol.Protocol, error) {
 		return &toy{config: config, journal: journal, wrong: wrong, last: uint64(config.Boot) << 32}, nil
@@ -55,6 +67,11 @@ func (t *toy) Submit(r protocol.Request) {
 		r.Operation.ID = register.ID{Session: uint64(t.config.Self)<<32 | uint64(t.config.Boot), Number: t.last}
 	}
 	if t.config.Self == 1 {
+		if r.Operation.Kind == register.Read && t.true != (protocol.Interval{}) { // a part that is not the result
+			t.effects.Complete = append(t.effects.Complete, protocol.Completion{
+				Handle: r.Handle, Result: register.Result{Status: register.OK, Value: register.Value("part"), More: true},
+			})
+		}
 		result := t.execute(r.Operation)
 		t.finish(protocol.Completion{Handle: r.Handle, Result: result})
 		return

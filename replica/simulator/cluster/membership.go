@@ -168,7 +168,7 @@ func (nd *Node) handOver(position int) {
 			}
 			nd.Asked[r.Handle] = who
 			w.Took("change.resumed")
-			nd.Shards[i].Protocol.Tick(now)
+			nd.tick(nd.Shards[i].Protocol, now)
 			nd.Shards[i].Protocol.Submit(r)
 		}
 		nd.flush(i)

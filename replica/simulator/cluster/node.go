@@ -156,7 +156,7 @@ func (nd *Node) begin(continued bool) {
 			return
 		}
 		s.Protocol = p
-		p.Tick(nd.Clock.Read(w.Now))
+		nd.tick(p, nd.Clock.Read(w.Now))
 		nd.flush(i)
 	}
 	nd.After(nd.Draw.Between(0, w.Environment.Retry/4), nd.ticked)
@@ -265,7 +265,7 @@ func (nd *Node) work() {
 			}
 			if shards := nd.Running(); nd.Acts && int(in.Message.Shard) < len(shards) {
 				if nd.World.Environment.Partitioned != nil {
-					shards[in.Message.Shard].Protocol.Tick(now) // leases are judged by it
+					nd.tick(shards[in.Message.Shard].Protocol, now) // leases are judged by it
 				}
 				shards[in.Message.Shard].Protocol.Receive(in.from, in.Message)
 			}
@@ -290,9 +290,21 @@ func (nd *Node) ticked() {
 		if nd.Down {
 			return // it has lost its disk
 		}
-		s.Protocol.Tick(now)
+		nd.tick(s.Protocol, now)
 		nd.flush(i)
 	}
+}
+
+// trueTimeError is how far a member's reading of the true time may be from it.
+const trueTimeError = 7 * time.Millisecond
+
+// tick tells a protocol the time.
+func (nd *Node) tick(p protocol.Protocol, now protocol.Instant) {
+	if timed, ok := p.(protocol.Timed); ok {
+		moment := nd.World.Now
+		timed.TrueTime(protocol.Interval{Earliest: int64(moment - trueTimeError), Latest: int64(moment + trueTimeError)})
+	}
+	p.Tick(now)
 }
 
 // noteVoting notes that a member votes again.

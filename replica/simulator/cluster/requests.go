@@ -69,6 +69,9 @@ func (nd *Node) complete(completions []protocol.Completion) {
 			nd.World.Fail("member %d completes operation %d, which is not in progress", nd.Index+1, c.Handle)
 			return
 		}
+		if c.Result.More {
+			continue // clients wait for the last part
+		}
 		delete(nd.Asked, c.Handle)
 		if who.barrier != nil {
 			nd.fenced(who.barrier, who.shard, c.Result)
@@ -116,7 +119,7 @@ func (nd *Node) request(shard int, op register.Operation, who asked, deadline, n
 	nd.handle++
 	nd.Asked[nd.handle] = who
 	s := nd.Shards[shard]
-	s.Protocol.Tick(now)
+	nd.tick(s.Protocol, now)
 	s.Protocol.Submit(protocol.Request{Handle: nd.handle, Operation: op, Deadline: deadline})
 }
 
