@@ -10,23 +10,16 @@ func Table() []Protocol {
 	return []Protocol{
 		{
 			Name: "ABD", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
-			Note: "1 is for a read that finds the last write with all of the majority that is nearest to it; it " +
-				"takes 2 where some of them missed that, also long after the write, and then they have it",
+			Note: "1 is for a read that finds the last write with all of the majority that is nearest to it; it takes 2 where some of them missed that, also long after the write, and then they have it",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}},
 				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{2, Majority}},
-				{
-					Kind: register.RMW,
-					Refusal: "protocol ABD has no read-modify-write operations: it stores plain registers, which " +
-						"can't agree on one; use protocol Gryff",
-				},
+				{Kind: register.RMW, Refusal: "protocol ABD has no read-modify-write operations: it stores plain registers, which can't agree on one; use protocol Gryff"},
 			},
 		},
 		{
 			Name: "CASPaxos", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
-			Note: "1 is for a read of a register at rest, and 2 is for a change that meets no other one of its key; " +
-				"the worst is a bound that 20 clients keep to of which a quarter use one key, and more of them can " +
-				"make it more, without a bound",
+			Note: "1 is for a read of a register at rest, and 2 is for a change that meets no other one of its key; the worst is a bound that 20 clients keep to of which a quarter use one key, and more of them can make it more, without a bound",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{30, Majority}},
 				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{30, Majority}},
@@ -35,8 +28,7 @@ func Table() []Protocol {
 		},
 		{
 			Name: "CURP", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
-			Note: "1 is for an update that commutes with what is not synced; 0 is for a read at the site of the " +
-				"master, or of a backup with a witness of the partition, and elsewhere it is 1",
+			Note: "1 is for an update that commutes with what is not synced; 0 is for a read at the site of the master, or of a backup with a witness of the partition, and elsewhere it is 1",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{0, Nobody}, Worst: Path{2, Replicas}},
 				{Kind: register.Write, Best: Path{1, Replicas}, Worst: Path{3, Replicas}},
@@ -45,8 +37,7 @@ func Table() []Protocol {
 		},
 		{
 			Name: "CURPRaft", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
-			Note: "1 is for a read at the leader's site, and for an update that commutes with what is not committed; " +
-				"all else is as in Raft",
+			Note: "1 is for a read at the leader's site, and for an update that commutes with what is not committed; all else is as in Raft",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}},
 				{Kind: register.Write, Best: Path{1, Superquorum}, Worst: Path{2, Majority}},
@@ -55,8 +46,7 @@ func Table() []Protocol {
 		},
 		{
 			Name: "EPaxos", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
-			Note: "a read or an rmw also waits until what it depends on is known at its coordinator, which takes no " +
-				"round trip of its own",
+			Note: "a read or an rmw also waits until what it depends on is known at its coordinator, which takes no round trip of its own",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, AllButOne}, Worst: Path{2, Majority}, BestOnly: []int{3}},
 				{Kind: register.Write, Best: Path{1, AllButOne}, Worst: Path{2, Majority}, BestOnly: []int{3}},
@@ -65,30 +55,18 @@ func Table() []Protocol {
 		},
 		{
 			Name: "Gryff", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
-			Note: "with more than 3 members, 1 is for a read that finds the last write with a majority, who it " +
-				"brings it to included, and 2 for an rmw that finds it with all of n - 1; else it takes one more, " +
-				"also long after the write",
+			Note: "with more than 3 members, 1 is for a read that finds the last write with a majority, who it brings it to included, and 2 for an rmw that finds it with all of n - 1; else it takes one more, also long after the write",
 			Operations: []Operation{
-				{
-					Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority},
-					BestOnly: []int{3}, UpTo: 65536,
-				},
+				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}, BestOnly: []int{3}, UpTo: 65536},
 				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{2, Majority}},
 				{Kind: register.RMW, Best: Path{2, AllButOne}, Worst: Path{3, Majority}, BestOnly: []int{3}},
 			},
 		},
 		{
-			Name: "GryffRSC", Consistency: "regular sequential", Members: []int{3, 5, 7},
-			Relaxed: false, Fragments: false,
-			Note: "a session's operation that comes after a read that found what no quorum was known to hold takes " +
-				"one more than in Gryff if it is in another shard, and one more if it is of another key or an rmw; a " +
-				"read by a client without sessions, or of a value over 64 KiB, may take its second as in Gryff. With " +
-				"3 members there are no such reads, but a session may bring them along from when there were more",
+			Name: "GryffRSC", Consistency: "regular sequential", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
+			Note: "a session's operation that comes after a read that found what no quorum was known to hold takes one more than in Gryff if it is in another shard, and one more if it is of another key or an rmw; a read by a client without sessions, or of a value over 64 KiB, may take its second as in Gryff. With 3 members there are no such reads, but a session may bring them along from when there were more",
 			Operations: []Operation{
-				{
-					Kind: register.Read, Best: Path{1, Majority}, Worst: Path{4, Majority},
-					BestOnly: []int{3}, UpTo: 65536,
-				},
+				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{4, Majority}, BestOnly: []int{3}, UpTo: 65536},
 				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{4, Majority}, BestOnly: []int{3}},
 				{Kind: register.RMW, Best: Path{2, AllButOne}, Worst: Path{5, Majority}, BestOnly: []int{3}},
 				{Kind: register.Fence, Best: Path{0, Nobody}, Worst: Path{1, Majority}},
@@ -96,25 +74,16 @@ func Table() []Protocol {
 		},
 		{
 			Name: "Gus", Consistency: "linearizable", Members: []int{3, 4, 5, 7, 9}, Relaxed: true, Fragments: true,
-			Note: "4 is for a read that finds the write of one writer that failed, and 3 what it takes otherwise; if " +
-				"another operation is in the way of deciding that, it can be more, without a bound, and so it can " +
-				"for a writer that is taken for failed. With erasureCoding a value above the threshold takes one " +
-				"more, to store or to fetch its fragments; a read of one that is replaced meanwhile begins anew",
+			Note: "4 is for a read that finds the write of one writer that failed, and 3 what it takes otherwise; if another operation is in the way of deciding that, it can be more, without a bound, and so it can for a writer that is taken for failed. With erasureCoding a value above the threshold takes one more, to store or to fetch its fragments; a read of one that is replaced meanwhile begins anew",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{4, Majority}},
 				{Kind: register.Write, Best: Path{1, Majority}, Worst: Path{2, Majority}},
-				{
-					Kind: register.RMW,
-					Refusal: "not supported by protocol Gus; it stores plain registers, which can't agree on a " +
-						"read-modify-write: use protocol Gryff",
-				},
+				{Kind: register.RMW, Refusal: "not supported by protocol Gus; it stores plain registers, which can't agree on a read-modify-write: use protocol Gryff"},
 			},
 		},
 		{
 			Name: "RMWPaxos", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
-			Note: "1 is for a read of a register at rest, and for an update by the member that updated it last; the " +
-				"worst has one operation of another member in the way, and more of them can make it more, without " +
-				"a bound",
+			Note: "1 is for a read of a register at rest, and for an update by the member that updated it last; the worst has one operation of another member in the way, and more of them can make it more, without a bound",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{8, Majority}},
 				{Kind: register.Write, Best: Path{1, Majority}, Worst: Path{9, Majority}},
@@ -122,16 +91,11 @@ func Table() []Protocol {
 			},
 		},
 		{
-			Name: "RMWPaxosAtLeastOnce", Consistency: "linearizable", Members: []int{3, 5, 7},
-			Relaxed: false, Fragments: false, Note: "as RMWPaxos, for idempotent functions alone",
+			Name: "RMWPaxosAtLeastOnce", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
+			Note: "as RMWPaxos, for idempotent functions alone",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{8, Majority}},
-				{
-					Kind: register.Write,
-					Refusal: "protocol RMWPaxosAtLeastOnce has no plain writes: it may apply an update more than " +
-						"once, and a write that is applied again takes back what was written after it; call " +
-						"set-newest.v1, which writes with a version, or use protocol RMWPaxos",
-				},
+				{Kind: register.Write, Refusal: "protocol RMWPaxosAtLeastOnce has no plain writes: it may apply an update more than once, and a write that is applied again takes back what was written after it; call set-newest.v1, which writes with a version, or use protocol RMWPaxos"},
 				{Kind: register.RMW, Best: Path{1, Majority}, Worst: Path{9, Majority}, Idempotent: true},
 			},
 		},
