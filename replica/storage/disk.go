@@ -290,7 +290,7 @@ func (s *diskShard) write(batch *pebble.Batch, u protocol.Mutation) error {
 func (s *diskShard) checked(key, stored []byte) []byte {
 	n := len(stored) - sumBytes
 	if n < 0 || durable.Checksum(s.disk.seed, key, stored[:n]) != binary.BigEndian.Uint64(stored[n:]) {
-		s.fail(fmt.Errorf("the record %x is %w: its checksum is wrong", key, durable.ErrDamaged))
+		s.check(fmt.Errorf("the record %x is %w: its checksum is wrong", key, durable.ErrDamaged))
 	}
 	return stored[:n]
 }
@@ -318,25 +318,20 @@ func (s *diskShard) read(key []byte) []byte {
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil
 	}
-	if err != nil {
-		s.fail(err)
-	}
+	s.check(err)
 	value = s.checked(s.key, value)
 	// Never nil, even when it is empty.
 	value = append(make([]byte, 0, len(value)), value...)
-	if err := closer.Close(); err != nil {
-		s.fail(err)
-	}
+	s.check(closer.Close())
 	return value
 }
 
 // Load implements protocol.Loader: to search for each of many records takes most of the time of a transfer of state.
 func (s *diskShard) Load(keys [][]byte) {
-	iterator, err := s.disk.db.NewIter(&pebble.IterOptions{LowerBound: s.prefix, UpperBound: s.end()})
-	if err != nil {
-		s.fail(err)
-	}
-	defer func() { _ = iterator.Close() }()
+	s.iterate(s.prefix, func(iterator *pebble.Iterator) { s.load(keys, iterator) })
+}
+
+func (s *diskShard) load(keys [][]byte, iterator *pebble.Iterator) {
 	more, sought := true, false // there are records at or behind the latest key; the iterator is at the first of them
 	for i, key := range keys {
 		if i > 0 && bytes.Compare(keys[i-1], key) > 0 {
@@ -356,9 +351,15 @@ func (s *diskShard) Load(keys [][]byte) {
 		}
 		s.cache.put(key, value)
 	}
-	if err := iterator.Error(); err != nil {
-		s.fail(err)
-	}
+}
+
+// iterate hands on an iterator over the shard's keys from lower on.
+func (s *diskShard) iterate(lower []byte, use func(*pebble.Iterator)) {
+	iterator, err := s.disk.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: s.end()})
+	s.check(err)
+	defer func() { _ = iterator.Close() }()
+	use(iterator)
+	s.check(iterator.Error())
 }
 
 // Scan implements protocol.Reader.
@@ -367,19 +368,12 @@ func (s *diskShard) Scan(after []byte, visit func(key, value []byte) bool) {
 	if after != nil {
 		lower = append(lower, 0)
 	}
-	iterator, err := s.disk.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: s.end()})
-	if err != nil {
-		s.fail(err)
-	}
-	defer func() { _ = iterator.Close() }()
-	for ok := iterator.First(); ok; ok = iterator.Next() {
-		if !visit(iterator.Key()[prefixBytes:], s.checked(iterator.Key(), iterator.Value())) {
-			return
+	s.iterate(lower, func(iterator *pebble.Iterator) {
+		more := iterator.First()
+		for more && visit(iterator.Key()[prefixBytes:], s.checked(iterator.Key(), iterator.Value())) {
+			more = iterator.Next()
 		}
-	}
-	if err := iterator.Error(); err != nil {
-		s.fail(err)
-	}
+	})
 }
 
 // end is the first key behind the shard's.
@@ -392,14 +386,15 @@ func (s *diskShard) end() []byte {
 // compacted yet.
 func (s *diskShard) Remaining(after []byte) uint64 {
 	bytes, err := s.disk.db.EstimateDiskUsage(slices.Concat(s.prefix, after), s.end())
-	if err != nil {
-		s.fail(err)
-	}
+	s.check(err)
 	return bytes
 }
 
-// fail stops the reader's goroutine: an answer made up for an unreadable record could break a promise.
-func (s *diskShard) fail(err error) {
+// check stops the reader's goroutine after an error: an answer made up for an unreadable record could break a promise.
+func (s *diskShard) check(err error) {
+	if err == nil {
+		return
+	}
 	err = fmt.Errorf("disk failed: read: %w", err)
 	s.disk.failure.set(err)
 	panic(err)

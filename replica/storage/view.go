@@ -66,17 +66,22 @@ func readView(fs vfs.FS, directory, cluster string) (view.View, error) {
 		return view.View{}, err
 	}
 	var r viewRecord
-	if err := json.Unmarshal(data, &r); err != nil {
+	if err = json.Unmarshal(data, &r); err == nil {
+		err = r.check()
+	}
+	switch {
+	case err != nil:
 		return view.View{}, fmt.Errorf("view %s is %w: %w", path, durable.ErrDamaged, err)
-	}
-	if got := r.View.Digest(); got != r.Digest {
-		return view.View{}, fmt.Errorf("view %s is %w: its digest is %s, not %s", path, durable.ErrDamaged, got, r.Digest)
-	}
-	if err := r.View.Validate(); err != nil {
-		return view.View{}, fmt.Errorf("view %s is %w: %w", path, durable.ErrDamaged, err)
-	}
-	if r.View.Cluster != cluster {
+	case r.View.Cluster != cluster:
 		return view.View{}, fmt.Errorf("%w: its view is of cluster %s, this member's is %s", ErrForeign, r.View.Cluster, cluster)
 	}
 	return r.View, nil
+}
+
+// check reports a record that is not what was saved.
+func (r *viewRecord) check() error {
+	if got := r.View.Digest(); got != r.Digest {
+		return fmt.Errorf("its digest is %s, not %s", got, r.Digest)
+	}
+	return r.View.Validate()
 }
