@@ -290,10 +290,11 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 			m.take(from, msg)
 		}
 	default:
+		settles := msg.Kind == peerv1.Kind_EXECUTED || msg.Fragment != nil
 		switch {
-		case m.state == voting, m.state == settling && (msg.Kind == peerv1.Kind_EXECUTED || msg.Fragment != nil):
+		case m.state == voting, m.state == settling && settles:
 			m.inner.Receive(from, msg)
-		case m.state == asking && len(m.doubt.messages) < heldMessages:
+		case m.state == asking && !settles && len(m.doubt.messages) < heldMessages:
 			m.doubt.messages = append(m.doubt.messages, heard{from, msg})
 		}
 	}
