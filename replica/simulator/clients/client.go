@@ -70,11 +70,10 @@ func (c *Client) issue() {
 	if c.Working || c.stopped {
 		return
 	}
-	w := c.Population
 	if d, ok := c.Source.(*delayed); ok && d.done {
 		c.Source = d.then
 	}
-	op, at, ok := c.Source.Next(w.Now)
+	op, at, ok := c.Source.Next(c.Now)
 	switch {
 	case c.aside(at, ok):
 		if ok {
@@ -89,19 +88,19 @@ func (c *Client) issue() {
 		c.fence(schedule.Aside{})
 		return
 	}
-	if at > w.Now {
+	if at > c.Now {
 		c.Source = &delayed{op: op, at: at, then: c.Source}
-		w.After(at-w.Now, c.issue)
+		c.After(at-c.Now, c.issue)
 		return
 	}
-	c.Working, c.since = true, w.Now
+	c.Working, c.since = true, c.Now
 	c.Operation = op
-	w.Busy++
-	if !c.anonymous() && (op.Kind == register.RMW || op.Kind == register.Write && w.env.Named) {
+	c.Busy++
+	if !c.anonymous() && (op.Kind == register.RMW || op.Kind == register.Write && c.env.Named) {
 		c.rmws++
 		c.Operation.ID = register.ID{
 			Session: c.session, Number: c.rmws, FirstIncomplete: c.rmws,
-			IssuedAt: epochStart + w.Now.Milliseconds(),
+			IssuedAt: epochStart + c.Now.Milliseconds(),
 		}
 	}
 	if op.Kind == register.RMW {
@@ -109,12 +108,12 @@ func (c *Client) issue() {
 			c.Operation.Call.MaxValueBytes = maxRMWArgument
 		}
 	}
-	if w.env.Regular {
+	if c.env.Regular {
 		c.attach(&c.Operation)
 	}
-	c.invocation = w.Recorder.Invoke(c.Name, w.env.Network.Sites[c.home], c.Operation)
-	w.diagram.Invoked(c.Name, c.home, c.Operation)
-	c.ask(w.store.Serving(c.home))
+	c.invocation = c.Recorder.Invoke(c.Name, c.env.Network.Sites[c.home], c.Operation)
+	c.diagram.Invoked(c.Name, c.home, c.Operation)
+	c.ask(c.store.Serving(c.home))
 }
 
 // Planned is a source of operations that were planned.
@@ -148,16 +147,15 @@ func (d *delayed) Next(now time.Duration) (register.Operation, time.Duration, bo
 
 // ask makes an attempt at a node.
 func (c *Client) ask(node int) {
-	w := c.Population
 	c.Attempt++
 	c.Target, c.arrived = node, false
 	attempt := c.Attempt
-	w.diagram.Happened("%s asks %d", c.Name, node+1)
+	c.diagram.Happened("%s asks %d", c.Name, node+1)
 	if after, ok := c.network.Hop(c.home, node); ok {
-		w.After(after, func() { w.store.Request(node, c, attempt) })
+		c.After(after, func() { c.store.Request(node, c, attempt) })
 	}
-	if w.env.Patience > 0 && !w.Settled {
-		w.After(w.env.Patience, func() { c.answered(attempt, register.Result{Status: register.Unknown, Message: "timed out"}) })
+	if c.env.Patience > 0 && !c.Settled {
+		c.After(c.env.Patience, func() { c.answered(attempt, register.Result{Status: register.Unknown, Message: "timed out"}) })
 	}
 }
 
@@ -231,20 +229,19 @@ func (c *Client) retry() {
 }
 
 func (c *Client) finish(r register.Result) {
-	w := c.Population
 	c.Working = false
 	c.Attempt++
-	w.Busy--
+	c.Busy--
 	if r.Status == register.OK {
-		w.Answered++
+		c.Answered++
 	}
 	done := c.invocation.Return(r)
-	w.diagram.Returned(c.Name, c.home, c.Operation, r)
+	c.diagram.Returned(c.Name, c.home, c.Operation, r)
 	c.learned(r)
 	if c.Finished != nil {
 		c.Finished(done)
 	}
-	w.After(0, c.issue)
+	c.After(0, c.issue)
 }
 
 // epochStart is the wall-clock reading, in Unix milliseconds, at which virtual time starts.

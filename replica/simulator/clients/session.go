@@ -34,37 +34,37 @@ func (c *Client) aside(before time.Duration, more bool) bool {
 	if len(c.Asides) == 0 || more && c.Asides[0].At >= before {
 		return false
 	}
-	w, a := c.Population, c.Asides[0]
-	if a.At > w.Now {
-		w.After(a.At-w.Now, c.issue)
+	a := c.Asides[0]
+	if a.At > c.Now {
+		c.After(a.At-c.Now, c.issue)
 		return true
 	}
 	c.Asides = c.Asides[1:]
 	switch a.Kind {
 	case schedule.AsideMove:
-		w.Took("session.move")
+		c.Took("session.move")
 		c.home = a.Whom
-		if w.env.SessionMistakes.DropAtMove {
+		if c.env.SessionMistakes.DropAtMove {
 			c.past = register.Past{}
 		}
 	case schedule.AsideDie:
-		w.Took("session.die")
+		c.Took("session.die")
 		c.reborn()
 	case schedule.AsideTell:
-		w.Took("session.tell")
+		c.Took("session.tell")
 		c.tell(a, c.past.Encode())
 	case schedule.AsideFence:
 		c.fence(schedule.Aside{})
 		return true
 	case schedule.AsideFenceAndTell:
-		if w.env.SessionMistakes.TellBare {
+		if c.env.SessionMistakes.TellBare {
 			c.tell(a, nil)
 			break
 		}
 		c.fence(a)
 		return true
 	}
-	w.After(0, c.issue)
+	c.After(0, c.issue)
 	return true
 }
 
@@ -89,14 +89,13 @@ func (c *Client) attach(op *register.Operation) {
 
 // tell sends a message to another client.
 func (c *Client) tell(a schedule.Aside, past []byte) {
-	w := c.Population
-	if w.env.SessionMistakes.TellBare {
+	if c.env.SessionMistakes.TellBare {
 		past = nil
 	}
-	to := w.All[a.Whom]
-	w.diagram.Remark("%s tells %s, with a past of %d", c.Name, to.Name, len(past))
-	t := telling{from: c.Name, sent: w.Recorder.Stamp(), past: past, about: c.about}
-	w.After(a.Delay, func() { to.told(t) })
+	to := c.All[a.Whom]
+	c.diagram.Remark("%s tells %s, with a past of %d", c.Name, to.Name, len(past))
+	t := telling{from: c.Name, sent: c.Recorder.Stamp(), past: past, about: c.about}
+	c.After(a.Delay, func() { to.told(t) })
 }
 
 // told handles a message of another client. Who is told of something looks at it.
@@ -104,19 +103,18 @@ func (c *Client) told(t telling) {
 	if c.stopped {
 		return
 	}
-	w := c.Population
 	past, err := register.DecodePast(t.past, register.DefaultLimits())
 	if err != nil && t.past != nil {
-		w.Fail("the past that %s told %s: %w", t.from, c.Name, err)
+		c.Fail("the past that %s told %s: %w", t.from, c.Name, err)
 		return
 	}
 	c.past.Join(&past)
-	w.diagram.Remark("%s is told by %s", c.Name, t.from)
-	w.Messages = append(w.Messages, history.Message{From: t.from, Sent: t.sent, To: c.Name, Received: w.Recorder.Stamp()})
+	c.diagram.Remark("%s is told by %s", c.Name, t.from)
+	c.Messages = append(c.Messages, history.Message{From: t.from, Sent: t.sent, To: c.Name, Received: c.Recorder.Stamp()})
 	if t.about != "" {
 		op := register.Operation{Kind: register.Read, Key: t.about, Regular: true}
-		c.Source = &delayed{op: op, at: w.Now, then: c.Source}
-		w.After(0, c.issue)
+		c.Source = &delayed{op: op, at: c.Now, then: c.Source}
+		c.After(0, c.issue)
 	}
 }
 
@@ -131,28 +129,26 @@ func (c *Client) fence(then schedule.Aside) {
 }
 
 func (c *Client) goOnFencing() {
-	w := c.Population
 	if c.past.Len() == 0 {
 		c.fenced()
-		w.After(0, c.issue)
+		c.After(0, c.issue)
 		return
 	}
 	c.Operation = c.past.Fence()
-	c.Working, c.since = true, w.Now
-	w.Busy++
-	w.diagram.Invoked(c.Name, c.home, c.Operation)
-	c.ask(w.store.Serving(c.home))
+	c.Working, c.since = true, c.Now
+	c.Busy++
+	c.diagram.Invoked(c.Name, c.home, c.Operation)
+	c.ask(c.store.Serving(c.home))
 }
 
 // fenced notes the end of a fence.
 func (c *Client) fenced() {
-	w := c.Population
 	c.fencing = false
 	if c.began < 0 {
 		return
 	}
-	w.Took("session.fence")
-	w.Fences = append(w.Fences, history.Fence{Client: c.Name, Invoked: c.began, Returned: w.Recorder.Stamp()})
+	c.Took("session.fence")
+	c.Fences = append(c.Fences, history.Fence{Client: c.Name, Invoked: c.began, Returned: c.Recorder.Stamp()})
 	if c.then.Kind == schedule.AsideFenceAndTell {
 		c.tell(c.then, nil)
 	}
@@ -161,30 +157,29 @@ func (c *Client) fenced() {
 
 // fenceAnswered handles the outcome of an attempt at a fence. A client may give one up: then it has not been.
 func (c *Client) fenceAnswered(r register.Result) {
-	w := c.Population
 	switch {
 	case r.Status == register.OK:
-		w.Took("session.fence-of-something")
+		c.Took("session.fence-of-something")
 	case r.Status == register.Unknown && c.draw.Chance(c.abandon):
-		w.Took("session.fence-given-up")
+		c.Took("session.fence-given-up")
 	case r.Status == register.Unknown || r.Status == register.Unavailable:
 		c.retry()
 		return
 	default:
-		w.Fail("a fence of %s is answered %s: %s", c.Name, r.Status, r.Message)
+		c.Fail("a fence of %s is answered %s: %s", c.Name, r.Status, r.Message)
 		return
 	}
 	c.Working = false
 	c.Attempt++
-	w.Busy--
-	w.diagram.Returned(c.Name, c.home, c.Operation, r)
+	c.Busy--
+	c.diagram.Returned(c.Name, c.home, c.Operation, r)
 	c.past.Learn(&c.Operation, r)
 	if r.Status == register.OK {
 		c.goOnFencing()
 		return
 	}
 	c.fencing, c.then = false, schedule.Aside{}
-	w.After(0, c.issue)
+	c.After(0, c.issue)
 }
 
 // learned notes what a session's operation has told it.

@@ -175,9 +175,7 @@ func (w *Cluster) LoseBeside(nd *Node, back time.Duration) {
 		if other.Witness == nil || other.Witness.Beside != nd.Config.Self || !other.Born || other.Gone {
 			continue
 		}
-		if !other.Down {
-			other.Crash(0, 500)
-		}
+		other.Crash(0, 500)
 		other.Witness.Lose()
 		if nd.Gone {
 			other.Gone = true
@@ -189,9 +187,7 @@ func (w *Cluster) LoseBeside(nd *Node, back time.Duration) {
 
 // GiveUp ends the process of a member for ever.
 func (nd *Node) GiveUp() {
-	if !nd.Down {
-		nd.Crash(0, 500)
-	}
+	nd.Crash(0, 500)
 	nd.Gone, nd.Lost = true, true
 	if nd.World.Environment.Partitioned != nil {
 		nd.World.LoseBeside(nd, 0)

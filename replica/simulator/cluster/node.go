@@ -175,6 +175,9 @@ func (nd *Node) shuffle() {
 // Crash stops the process; what was not durable is lost. Of the batches that an fsync was writing, the first
 // intact ones reached the disk. Of the messages on their way, cut in 1000 had not left the machine.
 func (nd *Node) Crash(intact, cut int) {
+	if nd.Down {
+		return
+	}
 	nd.World.Diagram.Happened("%d crashes", nd.Index+1)
 	nd.stop(intact, cut)
 }

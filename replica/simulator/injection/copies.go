@@ -39,9 +39,7 @@ func (v *volume) putBackWitness(back time.Duration) {
 	nd := v.node
 	w := nd.World
 	w.Took("old-copy.witness")
-	if !nd.Down {
-		nd.Crash(0, 0)
-	}
+	nd.Crash(0, 0)
 	nd.Witness.Log, nd.Witness.Stale, nd.Witness.Lacks = v.log, true, v.lacks
 	w.Diagram.Note(nd.Index, "its disk is put back from an older copy")
 	nd.After(back, nd.Restart)

@@ -19,6 +19,7 @@ type Injector struct {
 	Faultless bool                         // disks were lost for good: no other fault comes any more
 }
 
+// New makes what has faults happen to a cluster and the members that a manager decides on.
 func New(w *cluster.Cluster, m *members.Manager) *Injector {
 	return &Injector{Cluster: w, Manager: m, volumes: map[*faults.Injected]*volume{}}
 }
@@ -112,10 +113,10 @@ func (w *Injector) stop(f *faults.Injected, nd *cluster.Node) {
 		w.beginAfter(f, time.Millisecond)
 		return
 	}
-	parted := w.Environment.Partitioned != nil
+	partitioned := w.Environment.Partitioned != nil
 	switch {
 	case f.Kind != faults.Wipe && f.Kind != faults.Rot:
-	case parted && nd.Witness != nil, parted && !w.Manager.Expendable(nd):
+	case partitioned && (nd.Witness != nil || !w.Manager.Expendable(nd)):
 		w.postpone(f)
 		return
 	case !w.Manager.Tolerates(nd):
@@ -133,7 +134,7 @@ func (w *Injector) stop(f *faults.Injected, nd *cluster.Node) {
 	}
 	if f.Kind == faults.Wipe {
 		nd.Wipe()
-		if parted {
+		if partitioned {
 			w.LoseBeside(nd, f.For)
 		}
 	}
@@ -250,9 +251,7 @@ func (w *Injector) loseQuorum(f *faults.Injected) {
 	}
 	for _, x := range v.Witnesses {
 		if nd := w.Nodes[x.ID-1]; x.Beside == 0 && !nd.Gone && m.Draw.Chance(500) {
-			if !nd.Down {
-				nd.Crash(0, 500)
-			}
+			nd.Crash(0, 500)
 			nd.Witness.Lose()
 			nd.Gone = true
 		}

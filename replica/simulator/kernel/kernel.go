@@ -38,6 +38,14 @@ func (k *Kernel) Took(path string) {
 	}
 }
 
+// TookWithFaults counts a path that the run took, and by a name of its own if the faults were not over.
+func (k *Kernel) TookWithFaults(path string) {
+	k.Took(path)
+	if !k.Settled {
+		k.Took(path + ".meanwhile")
+	}
+}
+
 // After has something happen after some time. What is to happen at one time happens in the order of these calls.
 func (k *Kernel) After(wait time.Duration, do func()) {
 	k.sequence++

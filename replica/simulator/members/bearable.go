@@ -13,11 +13,11 @@ func (m *Manager) bearable(v view.View, also *cluster.Node) bool {
 	for _, side := range []view.View{v.Before(), v.After()} {
 		lost := 0
 		for _, member := range side.Members {
-			if nd := m.world.Nodes[member.ID-1]; nd.Lost || nd == also {
+			if nd := m.Nodes[member.ID-1]; nd.Lost || nd == also {
 				lost++
 			}
 		}
-		if lost > side.Faults() || m.world.Environment.Losses > 0 && lost > m.world.Environment.Losses {
+		if lost > side.Faults() || m.Environment.Losses > 0 && lost > m.Environment.Losses {
 			return false
 		}
 	}
@@ -29,7 +29,7 @@ func (m *Manager) Tolerates(nd *cluster.Node) bool {
 	if !m.Made[m.Record].Held && !m.bearable(m.Made[m.Former].View, nd) {
 		return false
 	}
-	for _, other := range m.world.Nodes { // what the record is, or may yet be, rebuilt as
+	for _, other := range m.Nodes { // what the record is, or may yet be, rebuilt as
 		if other.Held == cluster.None || !m.Lost && m.Made[other.Held].Epoch <= m.Made[m.Record].Epoch {
 			continue
 		}
@@ -67,12 +67,12 @@ func (m *Manager) bears(v view.View, nd *cluster.Node) bool {
 	}
 	count(nd)
 	for _, member := range v.Members {
-		if other := m.world.Nodes[member.ID-1]; other.Lost || other.Gone || other.Disk() != member.Disk {
+		if other := m.Nodes[member.ID-1]; other.Lost || other.Gone || other.Disk() != member.Disk {
 			count(other)
 		}
 	}
 	for _, x := range v.Witnesses {
-		if other := m.world.Nodes[x.ID-1]; other.Lost || other.Gone || other.Disk() != x.Disk || other.Witness.Stale {
+		if other := m.Nodes[x.ID-1]; other.Lost || other.Gone || other.Disk() != x.Disk || other.Witness.Stale {
 			count(other)
 		}
 	}
@@ -87,7 +87,7 @@ func (m *Manager) bears(v view.View, nd *cluster.Node) bool {
 
 // Ahead reports whether somebody holds a later view than the recorded one.
 func (m *Manager) Ahead() bool {
-	return slices.ContainsFunc(m.world.Nodes, func(nd *cluster.Node) bool {
+	return slices.ContainsFunc(m.Nodes, func(nd *cluster.Node) bool {
 		return nd.Held != cluster.None && nd.Held != m.Record && m.Made[nd.Held].Epoch >= m.Made[m.Record].Epoch
 	})
 }

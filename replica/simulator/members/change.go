@@ -27,10 +27,10 @@ type change struct {
 
 // step goes on with the change in progress, or begins the next, as the package membership decides.
 func (m *Manager) step() {
-	w, v, c := m.world, &m.Made[m.Record], m.Change
+	v, c := &m.Made[m.Record], m.Change
 	if v.Joint() {
 		if c == nil { // it was taken for over before the view after it was committed
-			w.Fail("the view of epoch %d is joint, and there is no change of members", v.Epoch)
+			m.Fail("the view of epoch %d is joint, and there is no change of members", v.Epoch)
 			return
 		}
 		c.rounds++
@@ -38,13 +38,13 @@ func (m *Manager) step() {
 	s := m.snapshotOfChange(c)
 	switch d := membership.Decide(s); {
 	case d.Err != nil:
-		w.Fail("%w", d.Err)
+		m.Fail("%w", d.Err)
 	case d.Changed():
 		m.Take(c, d)
 	case v.Joint() || d.Wait == membership.ForView:
 	case c != nil && c.concluded:
 		m.end(c)
-	case c == nil && len(m.wanted) > 0 && !w.Settled:
+	case c == nil && len(m.wanted) > 0 && !m.Settled:
 		f := m.wanted[0]
 		m.wanted = m.wanted[1:]
 		m.begin(f, v.View)
@@ -72,19 +72,18 @@ func (m *Manager) snapshotOfChange(c *change) membership.Snapshot {
 
 // Take records what was decided on a change.
 func (m *Manager) Take(c *change, d membership.Decision) {
-	w := m.world
 	switch d.Kind {
 	case membership.Begun:
 		m.propose(c, d.Next)
 		return
 	case membership.Finished:
 		if len(d.Rest) > 0 {
-			w.Took("change.hurried")
+			m.Took("change.hurried")
 		}
-		if m.wrong.Forgets && !w.Settled {
+		if m.wrong.Forgets && !m.Settled {
 			position := m.Add(d.Next)
 			for _, member := range d.Next.Members {
-				m.callWith(w.Nodes[member.ID-1], position)
+				m.callWith(m.Nodes[member.ID-1], position)
 			}
 			m.Take(c, membership.Decide(membership.Snapshot{View: m.Made[m.Record].View, Abandon: true}))
 			return
@@ -98,7 +97,6 @@ func (m *Manager) Take(c *change, d membership.Decision) {
 
 // begin starts the newcomers of a change, and perhaps gives up those who leave.
 func (m *Manager) begin(f *faults.Injected, v view.View) {
-	w := m.world
 	join, leave := f.Join, f.Leave
 	for v.Size()+join-leave < 1 {
 		leave -= 2
@@ -112,24 +110,24 @@ func (m *Manager) begin(f *faults.Injected, v view.View) {
 	if join < 0 || leave < 0 || join+leave == 0 {
 		return
 	}
-	if w.Environment.Partitioned == nil {
+	if m.Environment.Partitioned == nil {
 		m.pace = f.Fault
 	}
-	f.Hit = w.Busy > 0
+	f.Hit = m.Busy > 0
 	c := &change{kind: kindOf(v.Size(), join, leave), hasty: m.Draw.Chance(400)}
 	if m.Draw.Chance(150) {
 		c.patience = 1 + m.Draw.Below(12)
 	}
 	leaving := m.leavers(f, v)[:leave]
-	w.Diagram.Remark("a change begins: %d join, %d leave", join, leave)
+	m.Diagram.Remark("a change begins: %d join, %d leave", join, leave)
 	for _, nd := range leaving {
 		c.leaving = append(c.leaving, nd.Config.Self)
 		switch {
 		case nd.Gone:
-		case f.Alive || !m.Tolerates(nd) || w.Environment.Partitioned != nil && (v.Size()+join-leave < 3 || !m.Expendable(nd)): // a lone member's loss is for good
-			w.Took("change.alive")
+		case f.Alive || !m.Tolerates(nd) || m.Environment.Partitioned != nil && (v.Size()+join-leave < 3 || !m.Expendable(nd)): // a lone member's loss is for good
+			m.Took("change.alive")
 		default:
-			w.Took("change.dead")
+			m.Took("change.dead")
 			nd.GiveUp()
 		}
 	}
@@ -140,16 +138,16 @@ func (m *Manager) begin(f *faults.Injected, v view.View) {
 	for i := range join {
 		nd := m.recruit()
 		if i < len(leaving) {
-			w.Place(nd, leaving[i].Site)
+			m.Place(nd, leaving[i].Site)
 		} else {
-			w.Place(nd, m.Draw.Below(len(w.FirstAsked)))
+			m.Place(nd, m.Draw.Below(len(m.FirstAsked)))
 		}
 		c.newcomers = append(c.newcomers, nd)
 		nd.Born = true
 		nd.Boot()
 	}
 	m.Change = c
-	if w.Environment.Partitioned != nil {
+	if m.Environment.Partitioned != nil {
 		m.accompany(c)
 	}
 }
@@ -160,11 +158,11 @@ func (m *Manager) leavers(f *faults.Injected, v view.View) []*cluster.Node {
 	var order []*cluster.Node
 	for _, member := range v.Members {
 		at := m.Draw.Below(len(order) + 1)
-		order = slices.Insert(order, at, m.world.Nodes[member.ID-1])
+		order = slices.Insert(order, at, m.Nodes[member.ID-1])
 	}
 	rank := func(nd *cluster.Node) int {
 		switch {
-		case nd.Gone, nd.Disk() != v.Members[v.Index(nd.Config.Self)].Disk && m.world.Environment.Partitioned != nil:
+		case nd.Gone, nd.Disk() != v.Members[v.Index(nd.Config.Self)].Disk && m.Environment.Partitioned != nil:
 			return 0
 		case nd.Site == f.Node:
 			return 1
@@ -190,7 +188,7 @@ func (m *Manager) reuse(v view.View, nd *cluster.Node) {
 // founders are the newcomers of a change, with the disks that they have named.
 func (m *Manager) founders(c *change) (all []membership.Founder) {
 	for _, nd := range c.newcomers {
-		site := m.world.Environment.Network.Sites[nd.Site]
+		site := m.Environment.Network.Sites[nd.Site]
 		all = append(all, membership.Founder{ID: nd.Config.Self, Site: site, Address: site, Disk: m.disks[nd.Config.Self]})
 	}
 	return all
@@ -202,7 +200,7 @@ func (m *Manager) propose(c *change, joint view.View) bool {
 		nd.Lost = joint.Members[joint.Index(nd.Config.Self)].Disk != nd.Disk()
 	}
 	if !m.bearable(joint, nil) {
-		if m.world.Environment.Partitioned != nil && len(c.newcomers) == 0 {
+		if m.Environment.Partitioned != nil && len(c.newcomers) == 0 {
 			m.Change = nil // who is lost is replaced first, and too few would be left without the others
 		}
 		return false
@@ -210,7 +208,7 @@ func (m *Manager) propose(c *change, joint view.View) bool {
 	c.joint = joint.Epoch
 	for _, nd := range c.newcomers {
 		if m.Draw.Chance(300) {
-			m.world.FirstAsked[nd.Site] = nd
+			m.FirstAsked[nd.Site] = nd
 		}
 	}
 	m.write(joint)
@@ -222,25 +220,21 @@ func (m *Manager) fragments() view.Fragments {
 	if m.wrong.WholeValues {
 		return view.Fragments{}
 	}
-	return view.Fragments{Data: m.world.Environment.Data, Faults: m.world.Environment.Losses}
+	return view.Fragments{Data: m.Environment.Data, Faults: m.Environment.Losses}
 }
 
 // end notes that the view after a change took hold.
 func (m *Manager) end(c *change) {
-	w := m.world
 	path := "change." + c.kind
 	if c.abandoned {
 		path = "change.abandoned"
 	}
-	w.Took(path)
-	if !w.Settled {
-		w.Took(path + ".meanwhile")
-	}
+	m.TookWithFaults(path)
 	m.Change = nil
-	for site, nd := range w.FirstAsked {
+	for site, nd := range m.FirstAsked {
 		// The other clients still ask who has left.
-		if at := w.At(site); !nd.Acts && at != nil && at.Witness == nil && m.Draw.Chance(800) {
-			w.FirstAsked[site] = at
+		if at := m.At(site); !nd.Acts && at != nil && at.Witness == nil && m.Draw.Chance(800) {
+			m.FirstAsked[site] = at
 		}
 	}
 }

@@ -10,23 +10,19 @@ import (
 // succeed has another witness come for a dedicated one that is away, once a quorum of members say that they don't hear
 // it, and reports whether it did.
 func (m *Manager) succeed(s *membership.Snapshot) bool {
-	w := m.world
 	v := &m.Made[m.Record]
-	if !w.Environment.Partitioned.Placement.Dedicated || !v.Held || v.Joint() || m.Change != nil {
+	if !m.Environment.Partitioned.Placement.Dedicated || !v.Held || v.Joint() || m.Change != nil {
 		return false
 	}
 	for _, entry := range v.Witnesses {
-		nd := w.Nodes[entry.ID-1]
-		if nd.Gone || nd.Disk() != entry.Disk || nd.Witness.Away <= w.Now || slices.Contains(s.Retiring, entry.ID) || !s.Suspected(entry.ID) {
+		nd := m.Nodes[entry.ID-1]
+		if nd.Gone || nd.Disk() != entry.Disk || nd.Witness.Away <= m.Now || slices.Contains(s.Retiring, entry.ID) || !s.Suspected(entry.ID) {
 			continue
 		}
 		if !m.enlist(nd.Site, 0, entry.ID) {
 			return false
 		}
-		w.Took("curp.succeeded")
-		if !w.Settled {
-			w.Took("curp.succeeded.meanwhile")
-		}
+		m.TookWithFaults("curp.succeeded")
 		return true
 	}
 	return false
@@ -42,12 +38,12 @@ func succeeded(v view.View, entry view.Witness) bool {
 // retiring are the dedicated witnesses that are to go: those that have a successor, and those of sites that no member
 // is at, as long as there are enough without them. It survives a crash of the manager, as it follows from the view.
 func (m *Manager) retiring(v view.View) (ids []view.MemberID) {
-	p := m.world.Environment.Partitioned
+	p := m.Environment.Partitioned
 	if !p.Placement.Dedicated || v.Joint() {
 		return nil
 	}
 	followed := func(entry view.Witness) bool {
-		return slices.ContainsFunc(v.Witnesses, func(o view.Witness) bool { return m.world.Nodes[o.ID-1].Witness.Follows == entry.ID })
+		return slices.ContainsFunc(v.Witnesses, func(o view.Witness) bool { return m.Nodes[o.ID-1].Witness.Follows == entry.ID })
 	}
 	for _, entry := range v.Witnesses {
 		if followed(entry) {

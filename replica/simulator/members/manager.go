@@ -20,9 +20,7 @@ import (
 // records the view after the change, or the one before it again. It may crash at any point, and goes on from its
 // record; if that is lost it is rebuilt from what members say.
 type Manager struct {
-	*cluster.Archive
-	world *cluster.Cluster
-	Draw  kernel.Stream
+	*cluster.Cluster
 	wrong schedule.ManagerMistakes
 
 	// What survives a crash of it, with the record.
@@ -70,7 +68,7 @@ type report struct {
 }
 
 func New(w *cluster.Cluster, first view.View, nodes int) *Manager {
-	m := &Manager{Archive: &w.Archive, world: w, Draw: w.Draw, wrong: w.Environment.Mistakes, spare: nodes}
+	m := &Manager{Cluster: w, wrong: w.Environment.Mistakes, spare: nodes}
 	policy := w.Draws(kernel.ForManager, 1)
 	m.operatorPolicy = policy.Chance(500) || w.Environment.OperatorPolicy
 	m.ForgetAnswers()
@@ -85,7 +83,7 @@ func New(w *cluster.Cluster, first view.View, nodes int) *Manager {
 }
 
 func (m *Manager) ForgetAnswers() {
-	m.answers = make([]cluster.Answer, len(m.world.Nodes))
+	m.answers = make([]cluster.Answer, len(m.Nodes))
 	m.said, m.disks = map[view.MemberID]membership.MemberReport{}, map[view.MemberID]string{}
 }
 
@@ -94,38 +92,36 @@ func (m *Manager) Want(f *faults.Injected) {
 	m.wanted = append(m.wanted, f)
 	if !m.begun {
 		m.begun, m.pace = true, f.Fault
-		m.world.After(0, m.round)
+		m.After(0, m.round)
 	}
 }
 
 // crash takes the manager away for some rounds, with all that it did not record, and sometimes with the record.
 func (m *Manager) crash() {
-	w := m.world
-	if w.Settled && w.Environment.Partitioned != nil {
+	if m.Settled && m.Environment.Partitioned != nil {
 		return
 	}
-	w.Took("change.crash")
-	w.Diagram.Remark("the manager crashes")
+	m.Took("change.crash")
+	m.Diagram.Remark("the manager crashes")
 	m.ForgetAnswers()
 	m.recall()
-	m.away = w.Now + m.Draw.Between(0, 6*m.pace.For)
-	if len(m.Made) > 1 && m.Losses == 0 && w.Environment.Partitioned == nil && m.Draw.Chance(150) {
-		w.Took("change.record-lost")
-		w.Diagram.Remark("its record is lost")
+	m.away = m.Now + m.Draw.Between(0, 6*m.pace.For)
+	if len(m.Made) > 1 && m.Losses == 0 && m.Environment.Partitioned == nil && m.Draw.Chance(150) {
+		m.Took("change.record-lost")
+		m.Diagram.Remark("its record is lost")
 		m.Losses++
-		m.quiet = w.Now + m.pace.Size
+		m.quiet = m.Now + m.pace.Size
 		m.LoseRecord()
 	}
 }
 
 // round is one turn of the manager.
 func (m *Manager) round() {
-	w := m.world
-	w.After(max(m.pace.For, time.Millisecond), m.round)
-	if w.Now < m.away && (!w.Settled || m.Lost) {
+	m.After(max(m.pace.For, time.Millisecond), m.round)
+	if m.Now < m.away && (!m.Settled || m.Lost) {
 		return
 	}
-	if !w.Settled && m.Draw.Chance(50) {
+	if !m.Settled && m.Draw.Chance(50) {
 		m.crash()
 		return
 	}
@@ -133,7 +129,7 @@ func (m *Manager) round() {
 		m.rebuild()
 		return
 	}
-	if w.Environment.Partitioned != nil {
+	if m.Environment.Partitioned != nil {
 		m.roundOfPartitions()
 		return
 	}
@@ -145,10 +141,10 @@ func (m *Manager) round() {
 // with it. Those who left it are told now and then.
 func (m *Manager) callAll() {
 	record := &m.Made[m.Record]
-	for _, nd := range m.world.Nodes {
+	for _, nd := range m.Nodes {
 		switch {
 		case !nd.Born || nd.Gone:
-		case record.Index(nd.Config.Self) >= 0, m.world.Settled, m.Draw.Chance(200):
+		case record.Index(nd.Config.Self) >= 0, m.Settled, m.Draw.Chance(200):
 			m.callWith(nd, m.Record)
 		case m.Change != nil && nd.Held == cluster.None:
 			m.callWith(nd, cluster.None)
@@ -163,16 +159,16 @@ func (m *Manager) callWith(nd *cluster.Node, position int) {
 
 // call sends a call to a node, or its answer back: lost, late or twice, as the fault has it.
 func (m *Manager) call(nd *cluster.Node, arrive func()) {
-	if m.world.Settled {
-		m.world.After(0, arrive)
+	if m.Settled {
+		m.After(0, arrive)
 		return
 	}
-	if m.Draw.Chance(m.pace.Rate) || m.pace.Side&(1<<nd.Index) != 0 || m.cut&(1<<nd.Index) != 0 && m.world.Now < m.cutUntil {
+	if m.Draw.Chance(m.pace.Rate) || m.pace.Side&(1<<nd.Index) != 0 || m.cut&(1<<nd.Index) != 0 && m.Now < m.cutUntil {
 		return
 	}
-	m.world.After(m.Draw.Between(0, m.pace.Size), arrive)
+	m.After(m.Draw.Between(0, m.pace.Size), arrive)
 	if m.Draw.Chance(m.pace.Rate / 4) {
-		m.world.After(m.Draw.Between(0, m.pace.Size), arrive)
+		m.After(m.Draw.Between(0, m.pace.Size), arrive)
 	}
 }
 
@@ -185,17 +181,17 @@ func (m *Manager) tell(nd *cluster.Node, position int) {
 		nd.Learn(position)
 	}
 	if !nd.Down {
-		r := report{held: nd.Held, said: nd.InChange(), disk: nd.Disk(), voter: nd.Voter(), at: m.world.Now, answer: nd.Report()}
+		r := report{held: nd.Held, said: nd.InChange(), disk: nd.Disk(), voter: nd.Voter(), at: m.Now, answer: nd.Report()}
 		m.call(nd, func() { m.hear(nd, r) })
 	}
 }
 
 // hear is the arrival of a node's answer.
 func (m *Manager) hear(nd *cluster.Node, r report) {
-	if m.world.Now < m.away && !m.world.Settled {
+	if m.Now < m.away && !m.Settled {
 		return
 	}
-	if m.world.Environment.Partitioned != nil {
+	if m.Environment.Partitioned != nil {
 		if told := &m.answers[nd.Index]; r.at >= told.At {
 			*told = r.answer
 		}
@@ -205,8 +201,8 @@ func (m *Manager) hear(nd *cluster.Node, r report) {
 	}
 	m.said[nd.Config.Self], m.disks[nd.Config.Self] = r.said, r.disk
 	if !m.Lost && m.Losses > 0 && r.held != cluster.None && m.Made[r.held].Epoch > m.Made[m.Record].Epoch {
-		m.world.Took("change.record-behind") // of a view that did not take hold, and that nobody else had heard of
-		m.world.Diagram.Remark("the record is behind")
+		m.Took("change.record-behind") // of a view that did not take hold, and that nobody else had heard of
+		m.Diagram.Remark("the record is behind")
 		m.LoseRecord()
 	}
 	if m.Lost && r.at >= m.quiet { // it may have been given a later view since, by a call of before the loss

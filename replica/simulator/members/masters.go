@@ -17,17 +17,16 @@ const staleRounds = 8
 
 // roundOfPartitions is the rest of a round of a manager of partitions.
 func (m *Manager) roundOfPartitions() {
-	w := m.world
-	w.Unheard = cluster.None
-	if v := &m.Made[m.Record]; !w.Settled && m.Draw.Chance(w.Environment.Partitioned.FalseAlarms) {
+	m.Unheard = cluster.None
+	if v := &m.Made[m.Record]; !m.Settled && m.Draw.Chance(m.Environment.Partitioned.FalseAlarms) {
 		p := &v.Partitions[m.Draw.Below(len(v.Partitions))]
-		w.Unheard = int(p.Master) - 1
+		m.Unheard = int(p.Master) - 1
 		if n := len(p.Witnesses); n > 0 && m.Draw.Chance(500) {
-			w.Unheard = int(p.Witnesses[m.Draw.Below(n)]) - 1
+			m.Unheard = int(p.Witnesses[m.Draw.Below(n)]) - 1
 		}
-		w.Took("curp.slander")
+		m.Took("curp.slander")
 	}
-	for _, nd := range w.Nodes {
+	for _, nd := range m.Nodes {
 		switch {
 		case !nd.Born || nd.Gone:
 		case nd.Witness != nil:
@@ -52,16 +51,16 @@ func (m *Manager) roundOfPartitions() {
 	if m.replaceWitness() || m.succeed(&s) {
 		return
 	}
-	if d.Rebuild && m.Losses > 0 && !w.Environment.Partitioned.Mistakes.TellsFirst {
-		w.Took("change.record-behind")
-		w.Diagram.Remark("the record is not what members hold")
+	if d.Rebuild && m.Losses > 0 && !m.Environment.Partitioned.Mistakes.TellsFirst {
+		m.Took("change.record-behind")
+		m.Diagram.Remark("the record is not what members hold")
 		m.LoseRecord()
 		return
 	}
-	if w.Environment.Partitioned.Mistakes.Alone {
+	if m.Environment.Partitioned.Mistakes.Alone {
 		d = membership.Decide(m.presume(s))
 	}
-	if w.Environment.Partitioned.Mistakes.Splits {
+	if m.Environment.Partitioned.Mistakes.Splits {
 		if next := m.splitAtOnce(&s); next.Epoch > 0 {
 			d = membership.Decision{Next: next}
 		}
@@ -71,7 +70,7 @@ func (m *Manager) roundOfPartitions() {
 			return
 		}
 	} else if d.Changed() {
-		w.Diagram.Remark("%s", strings.Join(d.Lines(), "; "))
+		m.Diagram.Remark("%s", strings.Join(d.Lines(), "; "))
 		m.noteDecision(&s, d.Next)
 		return
 	}
@@ -80,14 +79,13 @@ func (m *Manager) roundOfPartitions() {
 
 // snapshot is what the manager decides from.
 func (m *Manager) snapshot() membership.Snapshot {
-	w := m.world
 	s := membership.Snapshot{View: m.Made[m.Record].View}
 	s.Placement, s.Retiring = m.placement(s.View), m.retiring(s.View)
-	s.Placement.Domains = w.Environment.Partitioned.Domains(s.View, w.Environment.Network.Sites)
+	s.Placement.Domains = m.Environment.Partitioned.Domains(s.View, m.Environment.Network.Sites)
 	s.Placement.Homes, s.Placement.Partitions = slices.Clone(m.homes), m.partitions()
 	for i := range m.answers {
 		r := &m.answers[i]
-		nd := w.Nodes[i]
+		nd := m.Nodes[i]
 		switch {
 		case nd.Witness != nil && nd.Born:
 			// That a disk is gone is known at once, as by a volume that is: what else is said may be old.
@@ -98,7 +96,7 @@ func (m *Manager) snapshot() membership.Snapshot {
 			} else if entry, known := s.View.Witness(report.Witness); known && entry.Disk != report.Disk {
 				s.Witnesses = append(s.Witnesses, report)
 			}
-		case r.Member != nil && w.Now-r.At <= staleRounds*m.pace.For+m.pace.Size:
+		case r.Member != nil && m.Now-r.At <= staleRounds*m.pace.For+m.pace.Size:
 			s.Members = append(s.Members, *r.Member)
 		}
 	}
@@ -107,32 +105,31 @@ func (m *Manager) snapshot() membership.Snapshot {
 
 // noteDecision records a view, and counts what it does.
 func (m *Manager) noteDecision(s *membership.Snapshot, next view.View) {
-	w := m.world
-	wrong := &w.Environment.Partitioned.Mistakes
+	wrong := &m.Environment.Partitioned.Mistakes
 	next.Partitions = slices.Clone(next.Partitions)
 	if len(next.Partitions) > len(s.View.Partitions) {
-		m.noteSplit()
+		m.TookWithFaults("curp.split")
 	}
 	if m.Losses > 0 && next.Digest() == torn(s.View).Digest() {
-		w.Took("curp.torn")
+		m.Took("curp.torn")
 	}
 	for i := range s.View.Partitions {
 		before, after := &s.View.Partitions[i], &next.Partitions[i]
 		switch {
 		case after.Term == before.Term && len(after.Formers) == len(before.Formers):
 		case after.Term == before.Term:
-			w.Took("curp.recovered")
+			m.Took("curp.recovered")
 		case after.Master != before.Master:
 			m.noteMaster(s, i, before, after)
 		case len(after.Backups) > len(before.Backups):
-			w.Took("curp.backup-added")
+			m.Took("curp.backup-added")
 		case !slices.Equal(after.Backups, before.Backups):
-			w.Took("curp.backup-replaced")
+			m.Took("curp.backup-replaced")
 		case !slices.Equal(after.Witnesses, before.Witnesses):
-			w.Took("curp.witness-replaced")
+			m.Took("curp.witness-replaced")
 		}
 		if after.Term != before.Term && len(after.Backups) < min(len(before.Backups), s.Placement.Faults) {
-			w.Fail("partition %d has the backups %v in term %d, and goes on with %v", i, before.Backups, before.Term, after.Backups)
+			m.Fail("partition %d has the backups %v in term %d, and goes on with %v", i, before.Backups, before.Term, after.Backups)
 		}
 		if after.Term != before.Term && wrong.Eager {
 			after.Formers = after.Formers[len(after.Formers)-1:]
@@ -141,7 +138,7 @@ func (m *Manager) noteDecision(s *membership.Snapshot, next view.View) {
 			after.Formers = nil
 		}
 	}
-	if wrong.TellsFirst && !w.Settled && m.Draw.Chance(500) {
+	if wrong.TellsFirst && !m.Settled && m.Draw.Chance(500) {
 		m.tellFirst(next)
 		return
 	}
@@ -159,15 +156,14 @@ func torn(v view.View) view.View {
 func (m *Manager) tellFirst(next view.View) {
 	position := m.Add(next)
 	for _, member := range next.Members {
-		m.callWith(m.world.Nodes[member.ID-1], position)
+		m.callWith(m.Nodes[member.ID-1], position)
 	}
 	m.crash()
 }
 
 // noteMaster counts why a partition gets another master, and sees to it that there is a reason.
 func (m *Manager) noteMaster(s *membership.Snapshot, i int, before, after *view.Partition) {
-	w := m.world
-	wrong := &w.Environment.Partitioned.Mistakes
+	wrong := &m.Environment.Partitioned.Mistakes
 	entry := s.View.Members[s.View.Index(before.Master)]
 	lost := slices.ContainsFunc(s.Members, func(r membership.MemberReport) bool {
 		return r.Member == before.Master && (i < len(r.Partitions) && r.Partitions[i].Lost || r.Disk != entry.Disk)
@@ -176,12 +172,9 @@ func (m *Manager) noteMaster(s *membership.Snapshot, i int, before, after *view.
 		m.noteTaken(s, i, before, after)
 		return
 	}
-	w.Took("curp.failover")
-	if !w.Settled {
-		w.Took("curp.failover.meanwhile")
-	}
+	m.TookWithFaults("curp.failover")
 	if len(before.Formers) > 0 {
-		w.Took("curp.recovering-failover")
+		m.Took("curp.recovering-failover")
 	}
 	if !wrong.NoBackup {
 		return
@@ -201,19 +194,18 @@ func (m *Manager) noteMaster(s *membership.Snapshot, i int, before, after *view.
 
 // noteTaken counts why a partition is taken from a master that a quorum hears, and sees to it that there is a reason.
 func (m *Manager) noteTaken(s *membership.Snapshot, i int, before, after *view.Partition) {
-	w := m.world
 	heir := slices.Contains(before.Backups, after.Master)
 	switch {
 	case cutOff(s, before, after.Master):
-		w.Took("curp.cut-off")
+		m.Took("curp.cut-off")
 		return
 	case len(before.Formers) > 0: // it has not served
-		w.Took("curp.taken-over")
+		m.Took("curp.taken-over")
 		return
 	case !heir:
-		w.Fail("partition %d is taken from its master %d, which a quorum hears", i, before.Master)
+		m.Fail("partition %d is taken from its master %d, which a quorum hears", i, before.Master)
 	}
-	w.Took("curp.handover")
+	m.Took("curp.handover")
 	entry := s.View.Members[s.View.Index(before.Master)]
 	if drained := entry.Leaving && !s.Abandon || entry.Joining && s.Abandon; drained {
 		return
@@ -221,7 +213,7 @@ func (m *Manager) noteTaken(s *membership.Snapshot, i int, before, after *view.P
 	if home := m.homeOf(s.View, i); s.View.Members[s.View.Index(after.Master)].Site == home {
 		m.noteMove(s.View, i)
 	} else {
-		w.Fail("partition %d is taken from its master %d, which a quorum hears, and is not given to its home", i, before.Master)
+		m.Fail("partition %d is taken from its master %d, which a quorum hears, and is not given to its home", i, before.Master)
 	}
 }
 
@@ -244,7 +236,7 @@ func cutOff(s *membership.Snapshot, before *view.Partition, successor view.Membe
 
 // presume is a mistake: a snapshot in which nobody hears who did not answer the manager for a round or two.
 func (m *Manager) presume(s membership.Snapshot) membership.Snapshot {
-	silent := func(id view.MemberID) bool { return m.world.Now-m.answers[id-1].At > 2*m.pace.For }
+	silent := func(id view.MemberID) bool { return m.Now-m.answers[id-1].At > 2*m.pace.For }
 	s.Members = slices.Clone(s.Members)
 	for i := range s.Members {
 		s.Members[i].Hears = slices.DeleteFunc(slices.Clone(s.Members[i].Hears), silent)
@@ -254,12 +246,11 @@ func (m *Manager) presume(s membership.Snapshot) membership.Snapshot {
 
 // replaceWitness has another one come for a witness whose disk is lost, and reports whether it did.
 func (m *Manager) replaceWitness() bool {
-	w := m.world
 	v := &m.Made[m.Record]
 	for _, entry := range v.Witnesses {
-		nd := w.Nodes[entry.ID-1]
+		nd := m.Nodes[entry.ID-1]
 		replaced := succeeded(v.View, entry) || slices.Contains(m.retiring(v.View), entry.ID) // that has no site any more
-		if nd.Disk() == entry.Disk || nd.Gone || replaced || !v.Held || v.Joint() || m.Change != nil || entry.Beside != 0 && w.Nodes[entry.Beside-1].Lost {
+		if nd.Disk() == entry.Disk || nd.Gone || replaced || !v.Held || v.Joint() || m.Change != nil || entry.Beside != 0 && m.Nodes[entry.Beside-1].Lost {
 			continue
 		}
 		return m.enlist(nd.Site, entry.Beside, entry.ID)
@@ -270,16 +261,15 @@ func (m *Manager) replaceWitness() bool {
 // enlist has a witness come to a site, beside a member or alone, in the place of one that it follows or of nobody, and
 // reports whether there was one to come.
 func (m *Manager) enlist(site int, beside, follows view.MemberID) bool {
-	w := m.world
 	spare := m.recruit()
 	if spare == nil {
 		return false
 	}
-	w.Employ(spare, site, beside)
+	m.Employ(spare, site, beside)
 	spare.Witness.Follows = follows
 	next, err := membership.ChangeWitnesses(m.Made[m.Record].View, []view.Witness{spare.Witness.Entry()}, nil)
 	if err != nil {
-		w.Fail("%w", err)
+		m.Fail("%w", err)
 		return true
 	}
 	m.write(next)
@@ -289,29 +279,27 @@ func (m *Manager) enlist(site int, beside, follows view.MemberID) bool {
 // restoreWitness has a witness come to a member or, if they are dedicated, a site that has lost its own with a quorum,
 // and reports whether it did.
 func (m *Manager) restoreWitness() bool {
-	w := m.world
 	v := &m.Made[m.Record]
 	if !m.Rescued || !v.Held || v.Joint() || m.Change != nil {
 		return false
 	}
 	for _, member := range v.Members {
 		beside := member.ID
-		if w.Environment.Partitioned.Placement.Dedicated {
+		if m.Environment.Partitioned.Placement.Dedicated {
 			beside = 0
 		}
 		if slices.ContainsFunc(v.Witnesses, func(x view.Witness) bool { return x.Beside == beside && x.Site == member.Site }) {
 			continue
 		}
-		return m.enlist(w.Nodes[member.ID-1].Site, beside, 0)
+		return m.enlist(m.Nodes[member.ID-1].Site, beside, 0)
 	}
 	return false
 }
 
 // direct has witnesses begin and end lives. Orders are lost, late or doubled as calls are.
 func (m *Manager) direct(s membership.Snapshot) {
-	w := m.world
 	start, end := membership.Lives(s)
-	if w.Environment.Partitioned.Mistakes.EndsEarly {
+	if m.Environment.Partitioned.Mistakes.EndsEarly {
 		for _, r := range s.Witnesses {
 			for _, life := range r.Lives {
 				if life.Term < s.View.Partitions[life.Partition].Term {
@@ -321,27 +309,27 @@ func (m *Manager) direct(s membership.Snapshot) {
 		}
 	}
 	for _, life := range start {
-		w.Took("curp.start")
+		m.Took("curp.start")
 		entry, _ := s.View.Witness(life.Witness)
 		m.order(life, &witnessv1.Message{Kind: witnessv1.Kind_START, Disk: entry.Disk})
 	}
 	for _, life := range end {
-		w.Took("curp.end")
+		m.Took("curp.end")
 		m.order(life, &witnessv1.Message{Kind: witnessv1.Kind_END})
 	}
 }
 
 func (m *Manager) order(life membership.Life, q *witnessv1.Message) {
 	q.Partition, q.Term = uint32(life.Partition), life.Term
-	nd := m.world.Nodes[life.Witness-1]
+	nd := m.Nodes[life.Witness-1]
 	send := func(after time.Duration) {
-		m.world.After(after, func() {
+		m.After(after, func() {
 			if !nd.Down {
 				nd.Input(cluster.Input{Message: &peerv1.Message{Kind: peerv1.Kind_WITNESS, Witness: q}})
 			}
 		})
 	}
-	if m.world.Settled {
+	if m.Settled {
 		send(0)
 		return
 	}
@@ -350,6 +338,6 @@ func (m *Manager) order(life membership.Life, q *witnessv1.Message) {
 	}
 	send(m.Draw.Between(0, m.pace.Size))
 	if m.Draw.Chance(100) { // long on its way
-		send(m.Draw.Between(0, 20*m.world.Environment.Retry))
+		send(m.Draw.Between(0, 20*m.Environment.Retry))
 	}
 }

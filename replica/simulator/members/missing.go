@@ -18,7 +18,7 @@ func (m *Manager) missingParts() string {
 		return "a change of members is still in progress" + m.Waiting()
 	}
 	for _, member := range record.Members {
-		switch nd := m.world.Nodes[member.ID-1]; {
+		switch nd := m.Nodes[member.ID-1]; {
 		case nd.Gone || nd.Disk() != member.Disk:
 			return nd.Name() + " is lost, and is not replaced"
 		case nd.Held != m.Record:
@@ -38,7 +38,7 @@ func (m *Manager) missingParts() string {
 		witnesses = min(placement.Alone, record.Size()-1)
 	}
 	for i, p := range record.Partitions {
-		nd := m.world.Nodes[p.Master-1]
+		nd := m.Nodes[p.Master-1]
 		part, ok := nd.Shards[i].Protocol.(protocol.Partitioned)
 		if !ok {
 			return fmt.Sprintf("the master %d of partition %d does not run", p.Master, i)
@@ -53,12 +53,12 @@ func (m *Manager) missingParts() string {
 			return fmt.Sprintf("the master %d of partition %d is not at %s, its home", p.Master, i, home)
 		}
 		for _, id := range p.Witnesses {
-			if !m.world.Nodes[id-1].Witness.Serves(i, p.Term) {
+			if !m.Nodes[id-1].Witness.Serves(i, p.Term) {
 				return fmt.Sprintf("witness %d does not serve partition %d in term %d", id, i, p.Term)
 			}
 		}
 	}
-	for _, nd := range m.world.Nodes {
+	for _, nd := range m.Nodes {
 		if nd.Witness == nil || !nd.Born || nd.Down || !nd.Witness.Intact(record) {
 			continue
 		}
@@ -74,7 +74,7 @@ func (m *Manager) missingParts() string {
 // crowded names a partition of which two keepers are at one site at rest, though there are sites enough with members
 // and witnesses for all of them; or it is empty.
 func (m *Manager) crowded(v view.View) string {
-	p := m.world.Environment.Partitioned
+	p := m.Environment.Partitioned
 	placement := m.placement(v)
 	if !placement.Dedicated || p.Zones != nil || placement.Faults == 0 {
 		return ""
@@ -82,7 +82,7 @@ func (m *Manager) crowded(v view.View) string {
 	var sites []string
 	for _, member := range v.Members {
 		witnessed := slices.ContainsFunc(v.Witnesses, func(w view.Witness) bool {
-			nd := m.world.Nodes[w.ID-1]
+			nd := m.Nodes[w.ID-1]
 			return w.Site == member.Site && !nd.Gone && !nd.Down && nd.Disk() == w.Disk && !slices.Contains(m.retiring(v), w.ID)
 		})
 		if !witnessed || slices.Contains(sites, member.Site) {
@@ -126,7 +126,7 @@ func (m *Manager) Missing() string {
 	if !m.begun {
 		return ""
 	}
-	if m.world.Environment.Partitioned != nil {
+	if m.Environment.Partitioned != nil {
 		return m.missingParts()
 	}
 	record := &m.Made[m.Record]
@@ -134,7 +134,7 @@ func (m *Manager) Missing() string {
 		return "a change of members is still in progress"
 	}
 	for _, member := range record.Members {
-		nd := m.world.Nodes[member.ID-1]
+		nd := m.Nodes[member.ID-1]
 		switch {
 		case nd.Gone:
 		case nd.Held != m.Record:

@@ -10,20 +10,19 @@ import (
 
 // MoveHome is the fault Move.
 func (m *Manager) MoveHome(f *faults.Injected) {
-	w := m.world
 	for len(m.homes) <= f.Partition {
 		m.homes = append(m.homes, "")
 	}
 	home := ""
 	if !f.ByDefault {
-		home = w.Environment.Network.Sites[f.Node]
+		home = m.Environment.Network.Sites[f.Node]
 	}
 	if m.homes[f.Partition] == home {
 		return
 	}
-	f.Hit = w.Busy > 0
+	f.Hit = m.Busy > 0
 	m.homes[f.Partition] = home
-	w.Diagram.Remark("the home of partition %d is now %q", f.Partition, home)
+	m.Diagram.Remark("the home of partition %d is now %q", f.Partition, home)
 }
 
 // homeOf is the site where the master of a partition belongs: where it was moved to, or else the one whose turn it is.
@@ -50,30 +49,22 @@ func (m *Manager) noteMove(v view.View, partition int) {
 		path = "curp.split-moved"
 	case m.homes[partition] == "":
 		path = "curp.moved-back"
-	case !m.world.Settled:
-		m.world.Took("curp.moved.meanwhile")
+	case !m.Settled:
+		m.Took("curp.moved.meanwhile")
 	}
-	m.world.Took(path)
+	m.Took(path)
 }
 
 // Split is the fault Split.
 func (m *Manager) Split(f *faults.Injected) {
-	f.Hit = m.world.Busy > 0
+	f.Hit = m.Busy > 0
 	m.splits++
-	m.world.Diagram.Remark("there are to be %d partitions", m.partitions())
+	m.Diagram.Remark("there are to be %d partitions", m.partitions())
 }
 
 // partitions is how many there are to be.
 func (m *Manager) partitions() int {
-	return m.world.Environment.Partitioned.Placement.Partitions + m.splits
-}
-
-// noteSplit counts a split that is recorded.
-func (m *Manager) noteSplit() {
-	m.world.Took("curp.split")
-	if !m.world.Settled {
-		m.world.Took("curp.split.meanwhile")
-	}
+	return m.Environment.Partitioned.Placement.Partitions + m.splits
 }
 
 // splitAtOnce is a mistake: a view in which a partition is split although witnesses have what its backups lack, or no

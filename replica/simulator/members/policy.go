@@ -14,9 +14,8 @@ func (m *Manager) policy(c *change, s *membership.Snapshot) {
 		m.judge(c, s)
 		return
 	}
-	w := m.world
 	const waits = 40 // rounds, for those that are not done
-	s.Abandon = !w.Settled && c.patience > 0 && c.rounds > c.patience || w.Settled && w.Now > w.Calm+60*w.Environment.Retry
+	s.Abandon = !m.Settled && c.patience > 0 && c.rounds > c.patience || m.Settled && m.Now > m.Calm+60*m.Environment.Retry
 	if c.hasty || c.rounds > waits {
 		for _, member := range s.View.Members {
 			s.Absent = append(s.Absent, member.ID)
@@ -33,9 +32,9 @@ func (m *Manager) judge(c *change, s *membership.Snapshot) {
 	for _, member := range s.View.Members {
 		disk, named := m.disks[member.ID]
 		switch other := named && disk != member.Disk; {
-		case m.world.Nodes[member.ID-1].Gone, member.Joining && other:
+		case m.Nodes[member.ID-1].Gone, member.Joining && other:
 			s.Hopeless = append(s.Hopeless, member.ID)
-			if m.world.Nodes[member.ID-1].Gone {
+			if m.Nodes[member.ID-1].Gone {
 				s.Members = slices.DeleteFunc(s.Members, func(r membership.MemberReport) bool {
 					return r.Member == member.ID // what it said is no answer any more
 				})
@@ -71,7 +70,7 @@ func (m *Manager) mislead(s *membership.Snapshot) {
 // change.
 func (m *Manager) recall() {
 	c := m.Change
-	if !m.wrong.StaleRecord || m.world.Settled || m.Lost || c == nil || !c.concluded || c.abandoned {
+	if !m.wrong.StaleRecord || m.Settled || m.Lost || c == nil || !c.concluded || c.abandoned {
 		return
 	}
 	m.Record = slices.IndexFunc(m.Made, func(v cluster.Made) bool { return v.Epoch == c.joint })

@@ -20,9 +20,9 @@ func (m *Manager) Add(v view.View) int {
 		switch other := &m.Made[i]; {
 		case other.Digest == digest:
 			return i
-		case m.world.Environment.Partitioned != nil && m.world.Environment.Partitioned.Mistakes.TellsFirst:
+		case m.Environment.Partitioned != nil && m.Environment.Partitioned.Mistakes.TellsFirst:
 		case other.Epoch == v.Epoch && other.Losses == m.Losses && m.wrong == schedule.ManagerMistakes{}:
-			m.world.Fail("two views of epoch %d were recorded", v.Epoch)
+			m.Fail("two views of epoch %d were recorded", v.Epoch)
 		}
 	}
 	m.Made = append(m.Made, cluster.Made{View: v, Digest: digest, Losses: m.Losses})
@@ -32,7 +32,7 @@ func (m *Manager) Add(v view.View) int {
 // LoseRecord has the record be rebuilt.
 func (m *Manager) LoseRecord() {
 	m.Lost, m.reports, m.known = true, map[view.MemberID]report{}, 0
-	m.quiet = max(m.quiet, m.world.Now) // what was said before is too old
+	m.quiet = max(m.quiet, m.Now) // what was said before is too old
 	for i := range m.Made {
 		if m.Made[i].Held {
 			m.known = max(m.known, m.Made[i].Epoch)
@@ -46,13 +46,13 @@ func (m *Manager) write(v view.View) {
 		m.Former = m.Record
 	}
 	m.Record = m.Add(v)
-	m.world.Diagram.Remark("the record is the view of epoch %d: %s", v.Epoch, diagram.MembersText(v)+diagram.KeepersText(v))
-	if m.Forget != nil && m.Losses == 0 && !m.world.Settled {
+	m.Diagram.Remark("the record is the view of epoch %d: %s", v.Epoch, diagram.MembersText(v)+diagram.KeepersText(v))
+	if m.Forget != nil && m.Losses == 0 && !m.Settled {
 		m.forgetAfter(m.Forget, m.Record)
 		return
 	}
 	often := 300
-	if m.world.Environment.Partitioned != nil {
+	if m.Environment.Partitioned != nil {
 		often = 100 // views are many
 	}
 	if m.Draw.Chance(often) {
@@ -63,9 +63,8 @@ func (m *Manager) write(v view.View) {
 // rebuild finds the record again. Voters are believed, and newcomers on the disk that the view names and that was told
 // nothing yet: another empty disk may stand in for one that held a later view.
 func (m *Manager) rebuild() {
-	w := m.world
 	highest := cluster.None
-	for _, nd := range w.Nodes {
+	for _, nd := range m.Nodes {
 		if nd.Born && !nd.Gone {
 			m.callWith(nd, cluster.None)
 		}
@@ -79,7 +78,7 @@ func (m *Manager) rebuild() {
 	v := &m.Made[highest]
 	// Whoever holds it is a witness, also one that is not in it.
 	reports := []membership.Report{{View: v.View}}
-	for _, nd := range w.Nodes { // of another view of this epoch, which may have taken hold
+	for _, nd := range m.Nodes { // of another view of this epoch, which may have taken hold
 		if r, ok := m.reports[nd.Config.Self]; ok && r.voter && v.Index(nd.Config.Self) < 0 && r.held != cluster.None {
 			reports = append(reports, membership.Report{Member: nd.Config.Self, View: m.Made[r.held].View})
 		}
@@ -87,7 +86,7 @@ func (m *Manager) rebuild() {
 	for _, member := range v.Members {
 		r, ok := m.reports[member.ID]
 		switch {
-		case !ok && v.Joint() && !w.Nodes[member.ID-1].Gone:
+		case !ok && v.Joint() && !m.Nodes[member.ID-1].Gone:
 			return // it may hold the view after the change, or the one before it again: only all of them know that nobody does
 		case !ok:
 		case r.voter:
@@ -97,23 +96,23 @@ func (m *Manager) rebuild() {
 		}
 	}
 	found, known, err := membership.Rebuild(reports)
-	if err != nil && m.wrong == (schedule.ManagerMistakes{}) && w.Environment.Partitioned == nil {
-		w.Fail("rebuild the record: %w", err)
+	if err != nil && m.wrong == (schedule.ManagerMistakes{}) && m.Environment.Partitioned == nil {
+		m.Fail("rebuild the record: %w", err)
 	}
-	if err != nil && w.Settled && w.Environment.Partitioned != nil {
+	if err != nil && m.Settled && m.Environment.Partitioned != nil {
 		m.intervene(highest)
 	}
 	if err != nil || !known || found.Epoch != v.Epoch {
 		return
 	}
 	if found.Epoch < m.known {
-		w.Fail("the record was rebuilt with the view of epoch %d, and that of epoch %d had taken hold", found.Epoch, m.known)
+		m.Fail("the record was rebuilt with the view of epoch %d, and that of epoch %d had taken hold", found.Epoch, m.known)
 	}
-	w.Took("change.rebuilt")
+	m.Took("change.rebuilt")
 	if found.Joint() {
-		w.Took("change.rebuilt-joint")
+		m.Took("change.rebuilt-joint")
 	}
-	w.Diagram.Remark("the record is rebuilt: the view of epoch %d", found.Epoch)
+	m.Diagram.Remark("the record is rebuilt: the view of epoch %d", found.Epoch)
 	m.Lost, m.Record = false, m.Add(found)
 	if c := m.Change; c != nil {
 		c.resume(found)
@@ -122,7 +121,7 @@ func (m *Manager) rebuild() {
 
 // Hopeless reports whether more is lost than any decision can make good: what is left can only wait for a person.
 func (m *Manager) Hopeless() bool {
-	if m.world.Environment.Partitioned != nil {
+	if m.Environment.Partitioned != nil {
 		return m.partitionLost()
 	}
 	return m.unknowable()
@@ -135,12 +134,12 @@ func (m *Manager) Hopeless() bool {
 // finished with those who are lost, so to go on as before it could forget what these acknowledged.
 func (m *Manager) unknowable() bool {
 	newest := cluster.None
-	for _, nd := range m.world.Nodes {
+	for _, nd := range m.Nodes {
 		if nd.Born && !nd.Gone && nd.Held != cluster.None && (newest == cluster.None || m.Made[nd.Held].Epoch > m.Made[newest].Epoch) {
 			newest = nd.Held
 		}
 	}
-	return m.Lost && newest != cluster.None && !m.Made[newest].Quorum(func(id view.MemberID) bool { return !m.world.Nodes[id-1].Lost })
+	return m.Lost && newest != cluster.None && !m.Made[newest].Quorum(func(id view.MemberID) bool { return !m.Nodes[id-1].Lost })
 }
 
 // partitionLost reports whether a partition is lost: its master is, for good, and no backup is left that had all that
@@ -149,11 +148,10 @@ func (m *Manager) unknowable() bool {
 // A master that was taken for lost is one, as in the paper: what it holds may lack what its successor answered, and
 // nobody is left who could tell.
 func (m *Manager) partitionLost() bool {
-	w := m.world
 	if m.LostQuorum && !m.Rescued {
 		return false
 	}
-	gone := func(id view.MemberID) bool { return w.Nodes[id-1].Lost || w.Nodes[id-1].Gone }
+	gone := func(id view.MemberID) bool { return m.Nodes[id-1].Lost || m.Nodes[id-1].Gone }
 	return slices.ContainsFunc(m.Made[m.Record].Partitions, func(p view.Partition) bool {
 		missed := func(id view.MemberID) bool { // something that was synced
 			return slices.ContainsFunc(p.Formers, func(f view.Former) bool { return id != f.Master && !slices.Contains(f.Backups, id) })
@@ -165,9 +163,8 @@ func (m *Manager) partitionLost() bool {
 // forgetAfter loses the record after it was told to a few: those that would act on it, rather than others. They, and
 // perhaps some witnesses, are cut off for a while, also from the manager.
 func (m *Manager) forgetAfter(f *faults.Injected, position int) {
-	w := m.world
 	m.Forget = nil
-	f.Hit = w.Busy > 0
+	f.Hit = m.Busy > 0
 	v := m.Made[position].View
 	var few []view.MemberID
 	add := func(id view.MemberID) {
@@ -187,29 +184,29 @@ func (m *Manager) forgetAfter(f *faults.Injected, position int) {
 	for range m.Draw.Below(2) {
 		add(v.Members[m.Draw.Below(v.Size())].ID)
 	}
-	cut := faults.Fault{Kind: faults.Partition, Everywhere: true, At: w.Now, For: f.For, Rate: 500}
+	cut := faults.Fault{Kind: faults.Partition, Everywhere: true, At: m.Now, For: f.For, Rate: 500}
 	for _, id := range few {
 		cut.Side |= 1 << (id - 1)
-		w.After(m.Draw.Between(0, w.Environment.Retry/4), func() { m.tell(w.Nodes[id-1], position) })
+		m.After(m.Draw.Between(0, m.Environment.Retry/4), func() { m.tell(m.Nodes[id-1], position) })
 	}
 	for _, x := range v.Witnesses {
 		if m.Draw.Chance(400) {
 			cut.Side |= 1 << (x.ID - 1)
 		}
 	}
-	w.Took("curp.forgotten")
-	w.Diagram.Remark("few are told of it: %v", few)
+	m.Took("curp.forgotten")
+	m.Diagram.Remark("few are told of it: %v", few)
 	if m.Draw.Chance(800) {
 		f := &faults.Injected{Fault: cut}
-		w.Network.Faults = append(w.Network.Faults, f)
-		w.Network.Begin(f)
+		m.Network.Faults = append(m.Network.Faults, f)
+		m.Network.Begin(f)
 	}
-	m.cut, m.cutUntil = cut.Side, w.Now+f.For
+	m.cut, m.cutUntil = cut.Side, m.Now+f.For
 	m.ForgetAnswers()
-	m.away = w.Now + m.Draw.Between(0, 6*m.pace.For)
+	m.away = m.Now + m.Draw.Between(0, 6*m.pace.For)
 	m.Losses++
-	m.quiet = w.Now + max(m.pace.Size, w.Environment.Retry/4)
-	w.Diagram.Remark("the manager crashes, and its record is lost")
+	m.quiet = m.Now + max(m.pace.Size, m.Environment.Retry/4)
+	m.Diagram.Remark("the manager crashes, and its record is lost")
 	m.LoseRecord()
 }
 
@@ -217,7 +214,6 @@ func (m *Manager) forgetAfter(f *faults.Injected, position int) {
 // and looks at what they hold now, since one that is passed on between members may have taken hold after they answered.
 // If neither has, those that hold the one forget it.
 func (m *Manager) intervene(keep int) {
-	w := m.world
 	for _, member := range m.Made[keep].Members {
 		if _, ok := m.reports[member.ID]; !ok {
 			return
@@ -225,16 +221,16 @@ func (m *Manager) intervene(keep int) {
 	}
 	for i := range m.Made {
 		v := &m.Made[i]
-		if v.Epoch == m.Made[keep].Epoch && v.Quorum(func(id view.MemberID) bool { return w.Nodes[id-1].Held == i && !w.Nodes[id-1].Lost }) {
+		if v.Epoch == m.Made[keep].Epoch && v.Quorum(func(id view.MemberID) bool { return m.Nodes[id-1].Held == i && !m.Nodes[id-1].Lost }) {
 			return // which the next answers tell
 		}
 	}
-	w.Took("curp.intervened")
-	for _, nd := range w.Nodes {
+	m.Took("curp.intervened")
+	for _, nd := range m.Nodes {
 		if nd.Held == cluster.None || nd.Held == keep || nd.Down || m.Made[nd.Held].Epoch != m.Made[keep].Epoch {
 			continue
 		}
-		w.Diagram.Note(nd.Index, "is stopped, and its view removed")
+		m.Diagram.Note(nd.Index, "is stopped, and its view removed")
 		nd.Crash(0, 0)
 		nd.Enter(cluster.None)
 		nd.After(time.Millisecond, nd.Restart)

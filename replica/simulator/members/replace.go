@@ -14,17 +14,17 @@ import (
 
 // placement is how partitions are to be kept with the members of a view.
 func (m *Manager) placement(v view.View) membership.Placement {
-	placement := m.world.Environment.Partitioned.Placement
+	placement := m.Environment.Partitioned.Placement
 	placement.Faults = min(placement.Faults, membership.Faults(v, m.Change != nil && m.Change.abandoned))
 	return placement
 }
 
 // recruit is a node that was never started, or nil.
 func (m *Manager) recruit() *cluster.Node {
-	if m.spare >= len(m.world.Nodes) {
+	if m.spare >= len(m.Nodes) {
 		return nil
 	}
-	nd := m.world.Nodes[m.spare]
+	nd := m.Nodes[m.spare]
 	m.spare++
 	return nd
 }
@@ -34,10 +34,10 @@ func (m *Manager) accompany(c *change) {
 	for _, nd := range c.newcomers {
 		x := m.recruit()
 		beside := nd.Config.Self
-		if m.world.Environment.Partitioned.Placement.Dedicated {
+		if m.Environment.Partitioned.Placement.Dedicated {
 			beside = 0
 		}
-		m.world.Employ(x, nd.Site, beside)
+		m.Employ(x, nd.Site, beside)
 		c.witnesses = append(c.witnesses, x)
 	}
 }
@@ -45,7 +45,7 @@ func (m *Manager) accompany(c *change) {
 // moveMembers goes on with a change of members, or begins one: what a fault asks for, or the replacement of a member
 // that is lost. It reports whether it recorded a view.
 func (m *Manager) moveMembers(s *membership.Snapshot) bool {
-	w, v := m.world, &m.Made[m.Record]
+	v := &m.Made[m.Record]
 	c := m.Change
 	before := m.Record
 	if c != nil && (v.Joint() || c.concluded) {
@@ -63,7 +63,7 @@ func (m *Manager) moveMembers(s *membership.Snapshot) bool {
 	case c.joint == 0:
 		s.Join, s.Leave = m.founders(c), c.leaving
 	}
-	return m.Record != before || m.Lost || w.Now < m.away
+	return m.Record != before || m.Lost || m.Now < m.away
 }
 
 // conclude records a view with other witnesses, or one with which a change ends.
@@ -76,13 +76,12 @@ func (m *Manager) conclude(d membership.Decision) {
 
 // beginMove begins the next change, if there is one to make.
 func (m *Manager) beginMove(s *membership.Snapshot, v view.View) {
-	w := m.world
-	room := (len(w.Nodes) - m.spare) / 2
+	room := (len(m.Nodes) - m.spare) / 2
 	for _, member := range v.Members {
-		nd := w.Nodes[member.ID-1]
+		nd := m.Nodes[member.ID-1]
 		told := slices.ContainsFunc(s.Members, func(r membership.MemberReport) bool { return r.Member == member.ID && r.Disk != member.Disk })
 		if (told || nd.Gone) && room > 0 {
-			w.Took("curp.member-lost")
+			m.Took("curp.member-lost")
 			m.begin(&faults.Injected{Fault: faults.Fault{Kind: faults.Change, Node: nd.Site, Join: 1, Leave: 1, Alive: true}}, v)
 			if m.Change != nil && room == 1 {
 				m.Change.patience = 0 // there is nobody left to try again with
@@ -90,7 +89,7 @@ func (m *Manager) beginMove(s *membership.Snapshot, v view.View) {
 			return
 		}
 	}
-	if len(m.wanted) > 0 && !w.Settled {
+	if len(m.wanted) > 0 && !m.Settled {
 		f := m.wanted[0]
 		m.wanted = m.wanted[1:]
 		if f.Join <= room {
@@ -101,9 +100,8 @@ func (m *Manager) beginMove(s *membership.Snapshot, v view.View) {
 
 // watch tells the decisions of a joint view what the manager knows beside: witnesses that wait, and its patience.
 func (m *Manager) watch(c *change, s *membership.Snapshot) {
-	w := m.world
 	c.rounds++
-	if !w.Settled && c.patience > 0 && c.rounds > c.patience || w.Settled && time.Duration(c.rounds)*m.pace.For > 40*w.Environment.Retry {
+	if !m.Settled && c.patience > 0 && c.rounds > c.patience || m.Settled && time.Duration(c.rounds)*m.pace.For > 40*m.Environment.Retry {
 		c.abandoned = true
 	}
 	s.Abandon = c.abandoned

@@ -12,19 +12,18 @@ import (
 // rescue is what an administrator does about a lost quorum, once all members that are left and the witnesses that are
 // have said how they are.
 func (m *Manager) rescue(s membership.Snapshot) {
-	w := m.world
 	v := &m.Made[m.Record]
 	m.waits = nil
 	for _, member := range v.Members {
-		nd := w.Nodes[member.ID-1]
+		nd := m.Nodes[member.ID-1]
 		told := slices.ContainsFunc(s.Members, func(r membership.MemberReport) bool { return r.Member == member.ID && r.Digest == v.Digest })
 		if !nd.Gone && !told {
 			m.waits = append(m.waits, nd.Name()+" is to say how it is")
 		}
 	}
-	s.Witnesses = slices.DeleteFunc(s.Witnesses, func(r membership.WitnessReport) bool { return w.Nodes[r.Witness-1].Gone })
+	s.Witnesses = slices.DeleteFunc(s.Witnesses, func(r membership.WitnessReport) bool { return m.Nodes[r.Witness-1].Gone })
 	for _, x := range v.Witnesses {
-		nd := w.Nodes[x.ID-1]
+		nd := m.Nodes[x.ID-1]
 		told := slices.ContainsFunc(s.Witnesses, func(r membership.WitnessReport) bool { return r.Witness == x.ID })
 		if !nd.Gone && !told {
 			m.waits = append(m.waits, nd.Name()+" is to say how it is")
@@ -33,24 +32,24 @@ func (m *Manager) rescue(s membership.Snapshot) {
 	if len(m.waits) > 0 {
 		return
 	}
-	s.Members = slices.DeleteFunc(s.Members, func(r membership.MemberReport) bool { return w.Nodes[r.Member-1].Gone })
+	s.Members = slices.DeleteFunc(s.Members, func(r membership.MemberReport) bool { return m.Nodes[r.Member-1].Gone })
 	d, err := membership.RecoverPartitions(s, nil)
 	if err == nil && len(d.Lost) > 0 {
 		d, err = membership.RecoverPartitions(s, d.Lost)
 	}
 	if err != nil {
-		w.Fail("%w", err)
+		m.Fail("%w", err)
 		return
 	}
 	m.account(s, &d)
-	if w.Environment.Partitioned.Mistakes.NoReplay {
+	if m.Environment.Partitioned.Mistakes.NoReplay {
 		for i := range d.View.Partitions {
 			d.View.Partitions[i].Formers = nil
 		}
 	}
-	m.Rescued, m.RescuedAt = true, w.Now
-	w.Took("curp.rescued")
-	w.Diagram.Remark("the lost quorum is given up: partitions %v go on from learners, %v are empty, of %v something is lost", d.Behind, d.Emptied,
+	m.Rescued, m.RescuedAt = true, m.Now
+	m.Took("curp.rescued")
+	m.Diagram.Remark("the lost quorum is given up: partitions %v go on from learners, %v are empty, of %v something is lost", d.Behind, d.Emptied,
 		d.Shortened)
 	m.write(d.View)
 }
@@ -59,11 +58,10 @@ func (m *Manager) rescue(s membership.Snapshot) {
 // is left, or one of its backups and a witness of each term that is not recovered, and it is not empty if somebody is
 // left with a whole copy.
 func (m *Manager) account(s membership.Snapshot, d *membership.Rescue) {
-	w := m.world
 	v := &m.Made[m.Record]
 	m.Whole = v.View
-	left := func(id view.MemberID) bool { return !w.Nodes[id-1].Gone }
-	tells := func(id view.MemberID) bool { return left(id) && w.Nodes[id-1].Witness.Intact(v) }
+	left := func(id view.MemberID) bool { return !m.Nodes[id-1].Gone }
+	tells := func(id view.MemberID) bool { return left(id) && m.Nodes[id-1].Witness.Intact(v) }
 	for i, p := range v.Partitions {
 		empty, behind, shortened := slices.Contains(d.Emptied, i), slices.Contains(d.Behind, i), slices.Contains(d.Shortened, i)
 		m.Incomplete[i] = empty || behind || shortened
@@ -71,21 +69,21 @@ func (m *Manager) account(s membership.Snapshot, d *membership.Rescue) {
 		copied := func(id view.MemberID) bool { return left(id) && copies(s, id, i) }
 		switch {
 		case (empty || behind) && kept && len(p.Formers) == 0:
-			w.Fail("partition %d goes on without what its members had, and one of %v %v is left", i, p.Master, p.Backups)
+			m.Fail("partition %d goes on without what its members had, and one of %v %v is left", i, p.Master, p.Backups)
 		case empty && slices.ContainsFunc(v.Members, func(member view.Member) bool { return copied(member.ID) }):
-			w.Fail("partition %d begins again empty, and somebody is left with a whole copy", i)
+			m.Fail("partition %d begins again empty, and somebody is left with a whole copy", i)
 		case behind && !copied(d.View.Partitions[i].Master):
-			w.Fail("partition %d goes on from member %d, which has no whole copy", i, d.View.Partitions[i].Master)
+			m.Fail("partition %d goes on from member %d, which has no whole copy", i, d.View.Partitions[i].Master)
 		case shortened && len(p.Formers) == 0 && (len(p.Backups) > 0 && left(p.Master) || slices.ContainsFunc(p.Witnesses, tells)):
-			w.Fail("something of partition %d is said to be lost, and its master or one of the witnesses %v is left", i, p.Witnesses)
+			m.Fail("something of partition %d is said to be lost, and its master or one of the witnesses %v is left", i, p.Witnesses)
 		case empty:
-			w.Took("curp.rescued.empty")
+			m.Took("curp.rescued.empty")
 		case behind:
-			w.Took("curp.rescued.behind")
+			m.Took("curp.rescued.behind")
 		case shortened:
-			w.Took("curp.rescued.shortened")
+			m.Took("curp.rescued.shortened")
 		default:
-			w.Took("curp.rescued.whole")
+			m.Took("curp.rescued.whole")
 		}
 	}
 }
