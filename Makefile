@@ -46,7 +46,9 @@ test: ## Run all tests: no root, no Docker, no packages needed
 
 # Packages in which nothing runs beside anything else, so that there is no race to look for; test/layout holds both.
 PURE := replica/register replica/view replica/membership replica/capability replica/protocol controllers/world controllers/build controllers/chaosmesh \
-	controllers/decide witness/cache witness/core dev/decide
+	controllers/decide witness/cache witness/core dev/decide \
+	replica/simulator/machine replica/simulator/faults replica/simulator/schedule replica/simulator/diagram replica/simulator/network \
+	replica/simulator/clients replica/simulator/cluster replica/simulator/members replica/simulator/injection
 # test/e2e runs programs that are built without the race detector, and test/layout reads files.
 UNRACED := $(PURE) replica/simulator test/e2e test/layout
 

@@ -36,15 +36,15 @@ func curpWith(wrong curp.Mistakes, split store.SplitMistakes) *definition.Partit
 }
 
 // curpPaths are those that as many schedules lead to as seedsFor says. What becomes of each partition when a quorum
-// was lost is asked of TestCURPSurvivesRuin, which loses one in every schedule.
+// was lost is asked of TestCURPSurvivesLostQuorums, which loses one in every schedule.
 func curpPaths(t *testing.T) []string {
 	t.Helper()
 	paths := slices.Concat(
-		curp.Paths(), curp.ChangePaths(), members.PartitionPaths(), members.ReplacementPaths(), members.MovePaths(), []string{"curp.ruin", "curp.rescued"},
+		curp.Paths(), curp.ChangePaths(), members.PartitionPaths(), members.ReplacementPaths(), members.MovePaths(), []string{"curp.quorum-lost", "curp.rescued"},
 	)
 	return slices.DeleteFunc(paths, func(path string) bool {
 		return seedsFor(t) < searchSeeds && slices.Contains([]string{
-			"curp.torn", "change.shrink", "change.rebuilt", "curp.moved.meanwhile", "curp.moved-back", "curp.ruin", "curp.rescued",
+			"curp.torn", "change.shrink", "change.rebuilt", "curp.moved.meanwhile", "curp.moved-back", "curp.quorum-lost", "curp.rescued",
 		}, path)
 	})
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// drawRuined is a schedule in which a quorum is lost.
-func drawRuined(seed uint64, wrong schedule.PartitionMistakes) schedule.Schedule {
+// drawLostQuorum is a schedule in which a quorum is lost.
+func drawLostQuorum(seed uint64, wrong schedule.PartitionMistakes) schedule.Schedule {
 	options := curpOptions(curp.Mistakes{}, faults.Without(faults.CURPKinds(), faults.LostQuorum)...)
 	options.PartitionMistakes = wrong
 	s := schedule.Draw(seed, options)
@@ -28,21 +28,21 @@ func drawRuined(seed uint64, wrong schedule.PartitionMistakes) schedule.Schedule
 func TestALostQuorumThatIsGivenUpTooSoonIsFound(t *testing.T) {
 	t.Parallel()
 	mustFind(t, func(seed uint64) schedule.Schedule {
-		return drawRuined(seed, schedule.PartitionMistakes{NoReplay: true})
+		return drawLostQuorum(seed, schedule.PartitionMistakes{NoReplay: true})
 	}, nil, 0, 500, found(""))
 }
 
 // A quorum is lost in each schedule, and whatever somebody holds who is left goes on.
-func TestCURPSurvivesRuin(t *testing.T) {
+func TestCURPSurvivesLostQuorums(t *testing.T) {
 	t.Parallel()
 	took := map[string]int{}
 	for seed := range uint64(seedsFor(t) / 4) {
-		s := drawRuined(seed+1, schedule.PartitionMistakes{})
+		s := drawLostQuorum(seed+1, schedule.PartitionMistakes{})
 		if f := Run(s, nil, func(path string) { took[path]++ }).Failure; f != nil {
 			t.Errorf("%v\n%s", f, Explain(f))
 		}
 	}
-	t.Logf("%d quorums were lost, %d given up; partitions: %d whole, %d shortened, %d behind, %d empty", took["curp.ruin"], took["curp.rescued"],
+	t.Logf("%d quorums were lost, %d given up; partitions: %d whole, %d shortened, %d behind, %d empty", took["curp.quorum-lost"], took["curp.rescued"],
 		took["curp.rescued.whole"], took["curp.rescued.shortened"], took["curp.rescued.behind"], took["curp.rescued.empty"])
 	for _, path := range members.LostQuorumPaths() {
 		if took[path] == 0 && seedsFor(t) == searchSeeds {
@@ -55,7 +55,7 @@ func TestCURPSurvivesRuin(t *testing.T) {
 // later has to fit.
 func TestWhatIsSeenAfterALostQuorumIsJudged(t *testing.T) {
 	t.Parallel()
-	m := &members.Manager{LostQuorum: true, Rescued: true, RescuedAt: 10, Incomplete: map[int]bool{0: true}}
+	m := &members.QuorumLoss{Happened: true, GivenUp: true, At: 10, Incomplete: map[int]bool{0: true}}
 	m.Whole.Partitions = make([]view.Partition, 1)
 	at := time.Duration(0)
 	write := func(value string) history.Operation {
@@ -78,7 +78,7 @@ func TestWhatIsSeenAfterALostQuorumIsJudged(t *testing.T) {
 		{[]history.Operation{read("0")}, history.Violation},
 		{[]history.Operation{write("3"), write("4"), read("3")}, history.Violation},
 	} {
-		if got := history.Check(t.Context(), m.SinceTheRescue(slices.Concat(before, tt.later)), history.Options{Timeout: time.Minute}).Outcome; got != tt.want {
+		if got := history.Check(t.Context(), m.Since(slices.Concat(before, tt.later)), history.Options{Timeout: time.Minute}).Outcome; got != tt.want {
 			t.Errorf("%v: %v, want %v", tt.later, got, tt.want)
 		}
 	}

@@ -188,7 +188,7 @@ func (x Experiment) environment() schedule.Environment {
 	}
 	env.Suspect = 3 * env.Retry
 	if x.Partitions != nil {
-		env.Partitioned = x.Partitions.parted(&env, len(x.Faults) > 0)
+		env.Partitioned = x.Partitions.partitioned(&env, len(x.Faults) > 0)
 	}
 	env.Doubtful = slices.Contains(x.Faults, faults.OldCopy)
 	if len(x.Faults) > 0 {
@@ -220,8 +220,8 @@ func (l *closedLoop) Next(now time.Duration) (register.Operation, time.Duration,
 	return op, now + l.think, true
 }
 
-// parted is what the world of an experiment has.
-func (c *Partitions) parted(env *schedule.Environment, faulty bool) *schedule.Partitioned {
+// partitioned is what the world of an experiment has.
+func (c *Partitions) partitioned(env *schedule.Environment, faulty bool) *schedule.Partitioned {
 	p := &schedule.Partitioned{Protocol: c.Protocol, Sync: c.Sync, Slots: 4096, Suspect: env.Retry, Calls: faults.Fault{Kind: faults.Change, For: env.Retry / 2}}
 	p.Placement = membership.Placement{Partitions: env.Shards, Faults: c.Backups, Homes: c.Homes}
 	if c.Backups == 0 {

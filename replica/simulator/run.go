@@ -84,12 +84,12 @@ func play(ctx context.Context, s schedule.Schedule, start Start, count func(stri
 		w.Took("hopeless")
 	}
 	if class == "" || class == check.Unbounded { // what clients saw tells more
-		if seen, why := w.judge(w.Manager.OfWholePartitions(o.History), cmp.Or(s.Check, checkTimeout)); seen != "" && !(w.hopeless && seen == check.Miscount) {
+		if seen, why := w.judge(w.Manager.QuorumLoss.OfWholePartitions(o.History), cmp.Or(s.Check, checkTimeout)); seen != "" && !(w.hopeless && seen == check.Miscount) {
 			class, reason = seen, why
 		}
 	}
 	if class == "" {
-		since := check.WithoutUnseen(w.Manager.SinceTheRescue(o.History))
+		since := check.WithoutUnseen(w.Manager.QuorumLoss.Since(o.History))
 		class, reason = check.ClassOf(history.Check(w.Context, since, history.Options{Timeout: cmp.Or(s.Check, checkTimeout)}), check.Violation)
 	}
 	if class == "" {

@@ -185,6 +185,9 @@ func allowed(s source, target string) bool {
 var pure = []string{"replica/register", "replica/view", "replica/membership", "replica/capability", "replica/protocol",
 	"controllers/world", "controllers/build", "controllers/chaosmesh", "controllers/decide",
 	"witness/cache", "witness/core", "dev/decide",
+	"replica/simulator/machine", "replica/simulator/faults", "replica/simulator/schedule", "replica/simulator/diagram",
+	"replica/simulator/network", "replica/simulator/clients", "replica/simulator/cluster", "replica/simulator/members",
+	"replica/simulator/injection",
 }
 
 // impure lists what lets a package see the machine, the time, chance or another goroutine.

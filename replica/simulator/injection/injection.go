@@ -70,7 +70,7 @@ func (w *Injector) begin(f *faults.Injected) {
 	case faults.Lose:
 		w.loseDisk(f)
 	case faults.Forget:
-		if !w.Manager.LostQuorum { // with the record and a quorum lost, nobody could tell what the last view was
+		if !w.Manager.QuorumLoss.Happened { // with the record and a quorum lost, nobody could tell what the last view was
 			w.Manager.Forget = f
 		}
 	case faults.Move:
@@ -227,7 +227,7 @@ func (w *Injector) postpone(f *faults.Injected) bool {
 }
 
 // loseQuorum is the fault LostQuorum. It comes when nothing else is the matter with the members: what two such losses leave is
-// nobody's guess.
+// beyond what anything promises.
 func (w *Injector) loseQuorum(f *faults.Injected) {
 	m := w.Manager
 	v := &m.Made[m.Record]
@@ -238,8 +238,8 @@ func (w *Injector) loseQuorum(f *faults.Injected) {
 		return
 	}
 	f.Hit = w.Busy > 0
-	w.Took("curp.ruin")
-	m.LostQuorum, m.Incomplete = true, map[int]bool{}
+	w.Took("curp.quorum-lost")
+	m.QuorumLoss.Happened, m.QuorumLoss.Incomplete = true, map[int]bool{}
 	left := 1 + m.Draw.Below(v.Majority()-1)
 	order := slices.Clone(v.Members)
 	for i := range order {

@@ -49,12 +49,8 @@ type Manager struct {
 	cut        uint64           // a bit per node that it does not reach until cutUntil
 	cutUntil   time.Duration
 	homes      []string // of masters, as an administrator wants them: they survive everything
-	LostQuorum bool     // a quorum was lost for good
-	Rescued    bool     // and given up since
-	RescuedAt  time.Duration
-	splits     int          // that were asked for: they survive everything
-	Incomplete map[int]bool // partitions that something was lost of; never ranged over
-	Whole      view.View    // that was given up with them
+	splits     int      // that were asked for: they survive everything
+	QuorumLoss QuorumLoss
 }
 
 // report is what a node answers to the manager.

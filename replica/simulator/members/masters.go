@@ -24,7 +24,7 @@ func (m *Manager) roundOfPartitions() {
 		if n := len(p.Witnesses); n > 0 && m.Draw.Chance(500) {
 			m.Unheard = int(p.Witnesses[m.Draw.Below(n)]) - 1
 		}
-		m.Took("curp.slander")
+		m.Took("curp.falsely-unheard")
 	}
 	for _, nd := range m.Nodes {
 		switch {
@@ -36,7 +36,7 @@ func (m *Manager) roundOfPartitions() {
 		}
 	}
 	s := m.snapshot()
-	if m.LostQuorum && !m.Rescued {
+	if m.QuorumLoss.Happened && !m.QuorumLoss.GivenUp {
 		m.rescue(s)
 		return
 	}
@@ -280,7 +280,7 @@ func (m *Manager) enlist(site int, beside, follows view.MemberID) bool {
 // and reports whether it did.
 func (m *Manager) restoreWitness() bool {
 	v := &m.Made[m.Record]
-	if !m.Rescued || !v.Held || v.Joint() || m.Change != nil {
+	if !m.QuorumLoss.GivenUp || !v.Held || v.Joint() || m.Change != nil {
 		return false
 	}
 	for _, member := range v.Members {

@@ -11,7 +11,7 @@ import (
 // missingParts says which partition is not as it should be though the faults are over, or nothing.
 func (m *Manager) missingParts() string {
 	record := &m.Made[m.Record]
-	if m.LostQuorum && !m.Rescued {
+	if m.QuorumLoss.Happened && !m.QuorumLoss.GivenUp {
 		return "a lost quorum is not given up" + m.Waiting()
 	}
 	if m.Lost || m.Change != nil || record.Joint() {
@@ -118,7 +118,7 @@ func (m *Manager) awayFromHome(v view.View, partition int) string {
 			return home
 		}
 	}
-	return "" // nobody lives there
+	return "" // no member is there
 }
 
 // Missing says what is not in order though the faults are over, or nothing.

@@ -4,7 +4,7 @@ package members
 func PartitionPaths() []string {
 	return []string{
 		"curp.failover", "curp.failover.meanwhile", "curp.recovering-failover", "curp.recovered", "curp.backup-replaced", "curp.backup-added",
-		"curp.witness-lost", "curp.witness-replaced", "curp.slander", "curp.handover", "curp.cut-off", "curp.taken-over", "curp.start", "curp.end", "change.crash",
+		"curp.witness-lost", "curp.witness-replaced", "curp.falsely-unheard", "curp.handover", "curp.cut-off", "curp.taken-over", "curp.start", "curp.end", "change.crash",
 	}
 }
 
@@ -21,7 +21,7 @@ func MovePaths() []string { return []string{"curp.moved", "curp.moved.meanwhile"
 
 // LostQuorumPaths are what happens then.
 func LostQuorumPaths() []string {
-	return []string{"curp.ruin", "curp.rescued", "curp.rescued.whole", "curp.rescued.shortened", "curp.rescued.behind", "curp.rescued.empty"}
+	return []string{"curp.quorum-lost", "curp.rescued", "curp.rescued.whole", "curp.rescued.shortened", "curp.rescued.behind", "curp.rescued.empty"}
 }
 
 // SplitPaths are what happens to partitions that are split.

@@ -148,7 +148,7 @@ func (m *Manager) unknowable() bool {
 // A master that was taken for lost is one, as in the paper: what it holds may lack what its successor answered, and
 // nobody is left who could tell.
 func (m *Manager) partitionLost() bool {
-	if m.LostQuorum && !m.Rescued {
+	if m.QuorumLoss.Happened && !m.QuorumLoss.GivenUp {
 		return false
 	}
 	gone := func(id view.MemberID) bool { return m.Nodes[id-1].Lost || m.Nodes[id-1].Gone }

@@ -3,9 +3,7 @@ package members
 import (
 	"slices"
 
-	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/membership"
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -47,7 +45,7 @@ func (m *Manager) rescue(s membership.Snapshot) {
 			d.View.Partitions[i].Formers = nil
 		}
 	}
-	m.Rescued, m.RescuedAt = true, m.Now
+	m.QuorumLoss.GivenUp, m.QuorumLoss.At = true, m.Now
 	m.Took("curp.rescued")
 	m.Diagram.Remark("the lost quorum is given up: partitions %v go on from learners, %v are empty, of %v something is lost", d.Behind, d.Emptied,
 		d.Shortened)
@@ -59,12 +57,12 @@ func (m *Manager) rescue(s membership.Snapshot) {
 // left with a whole copy.
 func (m *Manager) account(s membership.Snapshot, d *membership.Rescue) {
 	v := &m.Made[m.Record]
-	m.Whole = v.View
+	m.QuorumLoss.Whole = v.View
 	left := func(id view.MemberID) bool { return !m.Nodes[id-1].Gone }
 	tells := func(id view.MemberID) bool { return left(id) && m.Nodes[id-1].Witness.Intact(v) }
 	for i, p := range v.Partitions {
 		empty, behind, shortened := slices.Contains(d.Emptied, i), slices.Contains(d.Behind, i), slices.Contains(d.Shortened, i)
-		m.Incomplete[i] = empty || behind || shortened
+		m.QuorumLoss.Incomplete[i] = empty || behind || shortened
 		kept := left(p.Master) || slices.ContainsFunc(p.Backups, left)
 		copied := func(id view.MemberID) bool { return left(id) && copies(s, id, i) }
 		switch {
@@ -98,29 +96,4 @@ func copies(s membership.Snapshot, id view.MemberID, partition int) bool {
 		p := r.Partitions[partition]
 		return !p.Lost && !p.Copying && (p.Length > 0 || p.WholeTerm > 0)
 	})
-}
-
-// OfWholePartitions are the operations on partitions that nothing was lost of: whatever clients saw of these must still hold.
-func (m *Manager) OfWholePartitions(all []history.Operation) []history.Operation {
-	if !m.LostQuorum {
-		return all
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(o history.Operation) bool {
-		return !m.Rescued || m.Incomplete[m.Whole.Shard(register.Hash([]byte(o.Request.Key)))]
-	})
-}
-
-// SinceTheRescue are the operations on partitions that something was lost of, as far as they still say something: whatever
-// began before that may have had an effect or not, and what begins later has to fit.
-func (m *Manager) SinceTheRescue(all []history.Operation) (since []history.Operation) {
-	for _, o := range all {
-		if !m.Rescued || !m.Incomplete[m.Whole.Shard(register.Hash([]byte(o.Request.Key)))] {
-			continue
-		}
-		if o.Invoked <= m.RescuedAt {
-			o.Result = register.Result{Status: register.Unknown}
-		}
-		since = append(since, o)
-	}
-	return since
 }
