@@ -74,9 +74,9 @@ func (w *Injector) begin(f *faults.Injected) {
 			w.Manager.Forget = f
 		}
 	case faults.Move:
-		w.Manager.MoveHome(f)
+		w.Manager.Administrator.MoveHome(f)
 	case faults.Split:
-		w.Manager.Split(f)
+		w.Manager.Administrator.Split(f)
 	case faults.LostQuorum:
 		w.loseQuorum(f)
 	case faults.Pause:

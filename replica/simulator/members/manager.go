@@ -6,11 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/simulator/cluster"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
-
-	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -43,14 +42,13 @@ type Manager struct {
 	pace  faults.Fault // how often and how badly it calls
 
 	// Of a world with masters.
-	answers    []cluster.Answer // the latest answers, by node; lost with a crash
-	Forget     *faults.Injected // the record is lost with the next view
-	waits      []string         // what it can't decide yet
-	cut        uint64           // a bit per node that it does not reach until cutUntil
-	cutUntil   time.Duration
-	homes      []string // of masters, as an administrator wants them: they survive everything
-	splits     int      // that were asked for: they survive everything
-	QuorumLoss QuorumLoss
+	answers       []cluster.Answer // the latest answers, by node; lost with a crash
+	Forget        *faults.Injected // the record is lost with the next view
+	waits         []string         // what it can't decide yet
+	cut           uint64           // a bit per node that it does not reach until cutUntil
+	cutUntil      time.Duration
+	Administrator Administrator
+	QuorumLoss    QuorumLoss
 }
 
 // report is what a node answers to the manager.
@@ -63,8 +61,9 @@ type report struct {
 	answer cluster.Answer
 }
 
+// New makes a manager of a cluster with its first view; nodes are how many members that has.
 func New(w *cluster.Cluster, first view.View, nodes int) *Manager {
-	m := &Manager{Cluster: w, wrong: w.Environment.Mistakes, spare: nodes}
+	m := &Manager{Cluster: w, Administrator: Administrator{Cluster: w}, wrong: w.Environment.Mistakes, spare: nodes}
 	policy := w.Draws(kernel.ForManager, 1)
 	m.operatorPolicy = policy.Chance(500) || w.Environment.OperatorPolicy
 	m.ForgetAnswers()
@@ -72,12 +71,13 @@ func New(w *cluster.Cluster, first view.View, nodes int) *Manager {
 	if w.Environment.Partitioned != nil {
 		m.spare = 2 * nodes
 		m.begun, m.pace = true, w.Environment.Partitioned.Calls
-		m.homes = slices.Clone(w.Environment.Partitioned.Placement.Homes)
+		m.Administrator.homes = slices.Clone(w.Environment.Partitioned.Placement.Homes)
 		w.After(0, m.round)
 	}
 	return m
 }
 
+// ForgetAnswers drops what members and witnesses said so far.
 func (m *Manager) ForgetAnswers() {
 	m.answers = make([]cluster.Answer, len(m.Nodes))
 	m.said, m.disks = map[view.MemberID]membership.MemberReport{}, map[view.MemberID]string{}

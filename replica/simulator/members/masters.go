@@ -82,7 +82,7 @@ func (m *Manager) snapshot() membership.Snapshot {
 	s := membership.Snapshot{View: m.Made[m.Record].View}
 	s.Placement, s.Retiring = m.placement(s.View), m.retiring(s.View)
 	s.Placement.Domains = m.Environment.Partitioned.Domains(s.View, m.Environment.Network.Sites)
-	s.Placement.Homes, s.Placement.Partitions = slices.Clone(m.homes), m.partitions()
+	s.Placement.Homes, s.Placement.Partitions = slices.Clone(m.Administrator.homes), m.Administrator.partitions()
 	for i := range m.answers {
 		r := &m.answers[i]
 		nd := m.Nodes[i]
@@ -210,8 +210,8 @@ func (m *Manager) noteTaken(s *membership.Snapshot, i int, before, after *view.P
 	if drained := entry.Leaving && !s.Abandon || entry.Joining && s.Abandon; drained {
 		return
 	}
-	if home := m.homeOf(s.View, i); s.View.Members[s.View.Index(after.Master)].Site == home {
-		m.noteMove(s.View, i)
+	if home := m.Administrator.homeOf(s.View, i); s.View.Members[s.View.Index(after.Master)].Site == home {
+		m.Administrator.noteMove(s.View, i)
 	} else {
 		m.Fail("partition %d is taken from its master %d, which a quorum hears, and is not given to its home", i, before.Master)
 	}
@@ -340,4 +340,22 @@ func (m *Manager) order(life membership.Life, q *witnessv1.Message) {
 	if m.Draw.Chance(100) { // long on its way
 		send(m.Draw.Between(0, 20*m.Environment.Retry))
 	}
+}
+
+// splitAtOnce is a mistake: a view in which a partition is split although witnesses have what its backups lack, or no
+// view.
+func (m *Manager) splitAtOnce(s *membership.Snapshot) (next view.View) {
+	parent, child := s.View.NextSplit()
+	p := s.View.Partitions[parent]
+	if s.Placement.Partitions <= child || s.View.Joint() || len(p.Formers) > 0 || len(p.Witnesses) == 0 || !m.Made[m.Record].Held {
+		return next
+	}
+	next = s.View
+	next.Epoch++
+	next.Issued, next.Founded, next.Partitions = s.View.LastIssued(), s.View.FoundedPartitions(), slices.Clone(s.View.Partitions)
+	p.Term, p.Formers, p.Empty = next.Epoch, []view.Former{p.Former()}, false
+	next.Partitions[parent] = p
+	p.Split = next.Epoch
+	next.Partitions = append(next.Partitions, p)
+	return next
 }

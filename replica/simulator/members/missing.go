@@ -25,8 +25,8 @@ func (m *Manager) missingParts() string {
 			return nd.Name() + " does not hold the last view"
 		}
 	}
-	if n := len(record.Partitions); n != m.partitions() {
-		return fmt.Sprintf("there are %d partitions, and should be %d", n, m.partitions()) + m.Waiting()
+	if n := len(record.Partitions); n != m.Administrator.partitions() {
+		return fmt.Sprintf("there are %d partitions, and should be %d", n, m.Administrator.partitions()) + m.Waiting()
 	}
 	if why := m.crowded(record.View); why != "" {
 		return why
@@ -49,7 +49,7 @@ func (m *Manager) missingParts() string {
 		if len(p.Backups) != faults || len(p.Witnesses) < witnesses {
 			return fmt.Sprintf("partition %d has backups %v and witnesses %v, and should have %d and %d", i, p.Backups, p.Witnesses, faults, witnesses)
 		}
-		if home := m.awayFromHome(record.View, i); home != "" {
+		if home := m.Administrator.awayFromHome(record.View, i); home != "" {
 			return fmt.Sprintf("the master %d of partition %d is not at %s, its home", p.Master, i, home)
 		}
 		for _, id := range p.Witnesses {
@@ -104,21 +104,6 @@ func (m *Manager) crowded(v view.View) string {
 		}
 	}
 	return ""
-}
-
-// awayFromHome says which master is not at home though a member there could be it, or nothing.
-func (m *Manager) awayFromHome(v view.View, partition int) string {
-	home := m.homeOf(v, partition)
-	at := func(i int) bool { return v.Members[i].Site == home }
-	if at(v.Index(v.Partitions[partition].Master)) {
-		return ""
-	}
-	for i := range v.Members {
-		if at(i) {
-			return home
-		}
-	}
-	return "" // no member is there
 }
 
 // Missing says what is not in order though the faults are over, or nothing.
