@@ -58,6 +58,11 @@ func (p *executor) executeOne(o *object) []*instance {
 // outside itself. It returns nil if something that the root needs is not committed. Its depth is bounded by the instances
 // of the key that are committed and not executed.
 func (p *executor) ready(root *instance) []*instance {
+	if needs, committed := p.needs(root); !committed {
+		return nil
+	} else if len(needs) == 0 {
+		return []*instance{root} // as almost always
+	}
 	var stack []*instance
 	numbers := map[*instance]int{} // positions on the stack, from 1; never ranged over
 	var visit func(i *instance) (lowest int, component []*instance, committed bool)

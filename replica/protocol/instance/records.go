@@ -34,7 +34,7 @@ func (p *store) loadState(key []byte) (*peerv1.KeyState, int) {
 }
 
 func (p *store) saveState(o *object) {
-	raw := p.Encode(o.state, "the state of %q", o.key)
+	raw := p.Encode(o.state, "the state", o.key)
 	o.size = len(raw)
 	p.Journal.Put(p.Keys.Record(stateRecord, o.key), raw)
 }
@@ -42,7 +42,7 @@ func (p *store) saveState(o *object) {
 func (p *store) saveInstance(i *instance) {
 	record := p.about(i, peerv1.Kind_KIND_UNSPECIFIED)
 	record.Epoch = i.since
-	p.Journal.Put(p.instanceKey(i.object.key, i.id), p.Encode(record, "an instance of %q", i.object.key))
+	p.Journal.Put(p.instanceKey(i.object.key, i.id), p.Encode(record, "an instance", i.object.key))
 	i.stored = true
 }
 

@@ -53,7 +53,7 @@ func (p *Protocol) hand() {
 // forward sends commands to the leader.
 func (p *Protocol) forward(commands []*peerv1.RaftCommand) {
 	m := p.Message(peerv1.Kind_RAFT_PROPOSE, 0)
-	m.Raft = p.Encode(&peerv1.RaftProposal{Commands: commands}, "commands")
+	m.Raft = p.Encode(&peerv1.RaftProposal{Commands: commands}, "commands", nil)
 	p.Send(p.elect.lead, m)
 }
 

@@ -249,5 +249,5 @@ func (p *Protocol) propose(commands []*peerv1.RaftCommand) bool {
 }
 
 func (p *Protocol) proposeEntry(entry *peerv1.RaftEntry) bool {
-	return p.node.Propose(p.Encode(entry, "an entry")) == nil
+	return p.node.Propose(p.Encode(entry, "an entry", nil)) == nil
 }

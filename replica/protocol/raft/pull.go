@@ -49,7 +49,7 @@ func (m *machine) pull(from view.MemberID, above, least uint64, snapshot *raftpb
 func (q *pull) ask() {
 	q.due = q.Now.Add(q.Config.Retry << min(q.vain, 2))
 	m := q.Message(peerv1.Kind_RAFT_PULL, q.op, nil)
-	m.Raft = q.Encode(&peerv1.RaftPull{After: q.after, Above: q.above, Least: q.least}, "a question for a page")
+	m.Raft = q.Encode(&peerv1.RaftPull{After: q.after, Above: q.above, Least: q.least}, "a question for a page", nil)
 	q.Send(q.from, m)
 }
 
@@ -96,7 +96,7 @@ func (m *machine) onPull(from view.MemberID, msg *peerv1.Message) {
 		return m.Err() == nil
 	})
 	reply := m.Message(peerv1.Kind_EXECUTED, msg.Op, nil)
-	reply.Raft = m.Encode(page, "a page")
+	reply.Raft = m.Encode(page, "a page", nil)
 	m.SendDurably(from, reply)
 }
 

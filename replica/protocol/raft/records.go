@@ -51,7 +51,8 @@ func (d *records) load(kind byte, r record) bool {
 }
 
 func (d *records) put(kind byte, r record) {
-	d.Journal.Put([]byte{kind}, d.Encode(r, "record %q", kind))
+	key := []byte{kind}
+	d.Journal.Put(key, d.Encode(r, "the record", key))
 }
 
 // State is what a key has become by the entries that are applied. It is the caller's.
@@ -70,7 +71,7 @@ func (d *records) decodeState(key, raw []byte, state *peerv1.KeyState) {
 }
 
 func (d *records) putState(key []byte, state *peerv1.KeyState) {
-	d.Journal.Put(d.Keys.Record(stateRecord, key), d.Encode(state, "the state of %q", key))
+	d.Journal.Put(d.Keys.Record(stateRecord, key), d.Encode(state, "the state", key))
 }
 
 // merge takes another member's state of a key, if a later entry made it. States of a key are those after prefixes of
