@@ -153,17 +153,17 @@ func TestStatus(t *testing.T) {
 		Epoch: 5, TrustedMember: 1, GivenUp: []int32{2, 3}, Time: metav1.NewTime(time.Now().Add(-time.Hour)),
 		Message: "What only these acknowledged is lost",
 	}
-	parted := healthy()
-	parted.Spec.Protocol = "CURP"
+	withMasters := healthy()
+	withMasters.Spec.Protocol = "CURP"
 	unsynced, fast := int64(7), int32(80)
-	parted.Status.Partitions = []v1alpha1.PartitionStatus{
+	withMasters.Status.Partitions = []v1alpha1.PartitionStatus{
 		{
 			Number: 0, Term: 3, Master: 1, Backups: []int32{3}, Witnesses: []int32{4}, Serving: true,
 			Unsynced: &unsynced, FastPathPercent: &fast,
 		},
 		{Number: 1, Term: 9, Master: 5, Message: "its master, member 5, does not serve yet"},
 	}
-	parted.Status.Conditions = append(parted.Status.Conditions, metav1.Condition{
+	withMasters.Status.Conditions = append(withMasters.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionPartitionsServing, Status: metav1.ConditionFalse, Reason: "PartitionNotServed",
 		Message: "Partition 1: its master",
 	})
@@ -204,7 +204,7 @@ func TestStatus(t *testing.T) {
 					"What only",
 			},
 			[]string{"QuorumLost is", "change since"}},
-		{"with masters", []client.Object{parted},
+		{"with masters", []client.Object{withMasters},
 			[]string{"PartitionsServing is False (PartitionNotServed): Partition 1: its master",
 				"PARTITION  TERM  MASTER  BACKUPS  WITNESSES  FAST  UNSYNCED  STATE",
 				"\n0          3     1       3        4          80%   7         serves\n",

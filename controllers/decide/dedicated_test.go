@@ -25,7 +25,7 @@ import (
 // sites and zones. Partition i is 1 [3] w6, 3 [5] w2, 5 [1] w4.
 func lone(t *testing.T) *world.Snapshot {
 	t.Helper()
-	s := parted(t)
+	s := clusterWithMasters(t)
 	s.Cluster.Spec.CURP = &v1alpha1.CURPOptions{Witness: &v1alpha1.Witness{Placement: v1alpha1.Dedicated}}
 	v := s.Record.View
 	v.Partitions = nil

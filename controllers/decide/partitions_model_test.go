@@ -205,7 +205,7 @@ func TestPartitionsComeToRest(t *testing.T) {
 		schedules = 10
 	}
 	for seed := range schedules {
-		comeToRest(t, seed, parted(t), nil)
+		comeToRest(t, seed, clusterWithMasters(t), nil)
 	}
 }
 

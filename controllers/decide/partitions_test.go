@@ -16,9 +16,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// parted is a cluster of a protocol with masters at rest: three members, 1, 3 and 5, of three sites, with witnesses 2,
+// clusterWithMasters is a cluster of a protocol with masters at rest: three members, 1, 3 and 5, of three sites, with witnesses 2,
 // 4, 6. Partition i is 1 [3] w4, 3 [5] w6, 5 [1] w2.
-func parted(t *testing.T) *world.Snapshot {
+func clusterWithMasters(t *testing.T) *world.Snapshot {
 	t.Helper()
 	s := healthy(3)
 	s.Cluster.Spec.Protocol = "CURP"
@@ -123,7 +123,7 @@ func parts(v view.View) string {
 
 // The first view has the partitions, and is made once the witnesses too told their disks.
 func TestPartitionsAreFounded(t *testing.T) {
-	s := parted(t)
+	s := clusterWithMasters(t)
 	empty(s)
 	p := Next(*s)
 	step, ok := p.Step.(rules.FoundCluster)
@@ -279,7 +279,7 @@ func TestPartitionsAreKept(t *testing.T) {
 		}, "tell 2 to [3 5]", "", "", "Progressing=True TellingView: Gives view 2 to the members that lack it: 3, 5"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := parted(t)
+			s := clusterWithMasters(t)
 			c.change(s)
 			p := Next(*s)
 			if got := line(p.Step); got != c.step {
@@ -303,7 +303,7 @@ func TestPartitionsAreKept(t *testing.T) {
 // A member that is to restart leaves no partition with fewer backups than it had: where it is backup, one that has
 // the state takes its place at once; where it is master, its backup becomes master after a term without witnesses.
 func TestPartsAreHandedOver(t *testing.T) {
-	s := parted(t)
+	s := clusterWithMasters(t)
 	s.Cluster.Spec.Image = "new"
 	updatedSets(s)
 	var got []string
@@ -353,7 +353,7 @@ func updatedSets(s *world.Snapshot) {
 
 // Lives begin with a recorded view, whoever was told of it, and end when a quorum holds one that needs them no more.
 func TestLivesFollowTheRecord(t *testing.T) {
-	s := parted(t)
+	s := clusterWithMasters(t)
 	if p := Next(*s); len(p.Lives.Start)+len(p.Lives.End) > 0 || p.Again != partitionedLate {
 		t.Errorf("at rest: %+v, again in %v", p.Lives, p.Again)
 	}
@@ -377,7 +377,7 @@ func TestLivesFollowTheRecord(t *testing.T) {
 // Members of clusters with masters come and go by joint views too; newcomers get odd ids, and come with their
 // witnesses.
 func TestMembersOfPartitionsChange(t *testing.T) {
-	s := parted(t)
+	s := clusterWithMasters(t)
 	shards := int32(3)
 	s.Cluster.Spec.Shards = &shards
 	s.Cluster.Spec.Sites = append(s.Cluster.Spec.Sites, v1alpha1.Site{Name: "d"}, v1alpha1.Site{Name: "e"})
@@ -411,7 +411,7 @@ func TestMembersOfPartitionsChange(t *testing.T) {
 // A master goes to another home once a member there has the state, and back to its turn when that is taken away again.
 // What is not moved keeps its term.
 func TestMastersMoveHome(t *testing.T) {
-	s := parted(t)
+	s := clusterWithMasters(t)
 	for _, tt := range []struct {
 		homes []string
 		want  string
@@ -441,7 +441,7 @@ func TestMastersMoveHome(t *testing.T) {
 
 // What changes all the time is written to the status when something else of the partition is.
 func TestStatusOfPartitionsRests(t *testing.T) {
-	s := parted(t)
+	s := clusterWithMasters(t)
 	unsynced := func(n, fast uint64) v1alpha1.PartitionStatus {
 		part := &s.Member(1).Report.Partitions[0]
 		part.Unsynced, part.Fast, part.Slow = n, fast, 100-fast

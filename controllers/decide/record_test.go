@@ -21,7 +21,7 @@ func TestTheViewThatAQuorumHolds(t *testing.T) {
 		{"one of three, and the record is what the others hold", []int{2}, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := parted(t)
+			s := clusterWithMasters(t)
 			other := s.Record.View
 			other.Issued = 99
 			for _, i := range c.holders {
@@ -40,7 +40,7 @@ func TestTheViewThatAQuorumHolds(t *testing.T) {
 
 // Where neither of two views is held by a quorum, a person decides.
 func TestTwoViewsThatNoQuorumHolds(t *testing.T) {
-	s := parted(t)
+	s := clusterWithMasters(t)
 	other := s.Record.View
 	other.Issued = 99
 	hold(s, s.Members[2].ID, other)

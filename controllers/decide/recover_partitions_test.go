@@ -29,7 +29,7 @@ func destroyed(s *world.Snapshot, ids ...view.MemberID) {
 // Of three members one is left. It holds two shards, one of them with the witness beside it; the third goes on with
 // what it has followed when that is asked for, and not before.
 func TestRecoveryWithPartitions(t *testing.T) {
-	s := parted(t)
+	s := clusterWithMasters(t)
 	destroyed(s, 1, 3)
 	const lost = "Nothing can be read or written, and no majority can come back: member 1 (site a) lost its volume " +
 		"data-demo--a--1; member 3 (site b) " +
@@ -125,7 +125,7 @@ func TestRecoveryWithPartitions(t *testing.T) {
 
 // A shard of which nobody has a whole copy begins again empty when that is asked for, and not before.
 func TestRecoveryWithoutACopy(t *testing.T) {
-	s := parted(t)
+	s := clusterWithMasters(t)
 	destroyed(s, 1, 3)
 	s.Member(5).Report.Partitions[0].Copying = true
 	says(t, Next(*s),
@@ -157,7 +157,7 @@ func TestRecoveryWithoutACopy(t *testing.T) {
 
 // What a witness saved is lost with it, and that is said; all who are left are waited for.
 func TestRecoveryWithoutWitnesses(t *testing.T) {
-	s := parted(t)
+	s := clusterWithMasters(t)
 	destroyed(s, 1, 3)
 	s.Member(5).Witness.Disk = "another"
 	s.Cluster.Spec.Recovery = &v1alpha1.Recovery{Epoch: 1, EmptyShards: []int32{0}}

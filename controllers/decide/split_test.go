@@ -30,7 +30,7 @@ func bootShards(t *testing.T, p Plan) int {
 
 // Shards are split one after the other, each new one goes to its home, and what members are started with stays.
 func TestShardsAreSplit(t *testing.T) {
-	s := parted(t)
+	s := clusterWithMasters(t)
 	asks(s, 5)
 	s.Cluster.Spec.Homes = []string{"", "", "", "c", "a"}
 	var events, steps []string
@@ -81,7 +81,7 @@ func TestShardsAreSplit(t *testing.T) {
 
 // While a shard can't be split, the status says which one and why.
 func TestASplitWaits(t *testing.T) {
-	s := parted(t)
+	s := clusterWithMasters(t)
 	asks(s, 4)
 	record(s, Next(*s).Step.(rules.ChangeView).View)
 	s.Member(1).Report.Partitions[0].Recovered = false
@@ -115,7 +115,7 @@ func TestASplitWaits(t *testing.T) {
 // The cluster has at first as many shards as its members' disks were made for, whatever is asked for by the time that
 // it is founded.
 func TestShardsAreRaisedBeforeTheFounding(t *testing.T) {
-	s := parted(t)
+	s := clusterWithMasters(t)
 	empty(s)
 	s.Shards = 3
 	asks(s, 4)
@@ -146,7 +146,7 @@ func TestShardsAreRaisedBeforeTheFounding(t *testing.T) {
 // With the record lost, the view that members hold tells how many shards there were; and if none answers, what they
 // were started with.
 func TestFoundedShardsOutliveTheRecord(t *testing.T) {
-	s := parted(t)
+	s := clusterWithMasters(t)
 	v := s.Record.View
 	v.Partitions = append(slices.Clone(v.Partitions), v.Partitions[0])
 	v.Founded, v.Epoch = 3, 2

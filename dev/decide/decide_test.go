@@ -229,7 +229,7 @@ func TestWhoIsWaitedFor(t *testing.T) {
 	s.over()
 }
 
-func TestAViewIsNotMadeBeforeTheOneBeforeTookHold(t *testing.T) {
+func TestAViewIsNotMadeBeforeTheOneBeforeIsCommitted(t *testing.T) {
 	s := newScene(t)
 	s.views(1, false, 1, 2, 3)
 	s.record.Change = &record.Change{Join: []view.MemberID{s.record.Newcomer("d")}, Leave: []view.MemberID{1}}

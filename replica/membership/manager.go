@@ -1,5 +1,5 @@
 // Package membership decides on views: the first one, the joint and the plain one of each change of members, whether a
-// view took hold, what the view is when its record is lost, and the one that a lost quorum is given up with. It only
+// view is committed, what the view is when its record is lost, and the one that a lost quorum is given up with. It only
 // decides: who calls it writes the record and tells the members, in that order.
 //
 // A change has two steps. From a plain view a joint one is made, in which quorums are majorities before and after the
@@ -46,7 +46,7 @@ func Found(cluster string, founders []Founder) (view.View, error) {
 	return v, nil
 }
 
-// Committed reports whether a view took hold: a quorum of it holds it. Holders are the digests of the views that
+// Committed reports whether a view is committed: a quorum of it holds it. Holders are the digests of the views that
 // members hold, as far as they told. From then on no earlier view can serve anybody.
 func Committed(v view.View, holders map[view.MemberID]string) bool {
 	digest := v.Digest()
@@ -70,7 +70,7 @@ type Report struct {
 
 // Rebuild finds the view of a cluster whose record is lost or may be old: the one of the highest epoch that is
 // reported, once a quorum of that view's members has reported one. Any view that serves is held by a quorum of it, and
-// each took hold before the next was made, but for a joint one that was abandoned, whose quorums are quorums of the
+// each was committed before the next was made, but for a joint one that was abandoned, whose quorums are quorums of the
 // views around it too; so no quorum of a view leaves out a later one that is in use. It is false while too few have
 // reported.
 //

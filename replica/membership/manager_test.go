@@ -143,7 +143,7 @@ func TestRebuild(t *testing.T) {
 
 // Whatever is told to whom, and whoever answers, over all kinds of changes: a view that was committed is never
 // forgotten.
-func TestAViewThatTookHoldIsAlwaysRebuilt(t *testing.T) {
+func TestACommittedViewIsAlwaysRebuilt(t *testing.T) {
 	for seed := range uint64(3000) {
 		random := rand.New(rand.NewPCG(1, seed))
 		current := found(t, 1+random.IntN(5))

@@ -14,7 +14,7 @@ import (
 // that replaces a member that is lost with its disk or its machine, is:
 //
 //  1. Newcomers and their witnesses start on empty disks, under new IDs (PairedIDs, WitnessOf), and name them.
-//  2. Once the recorded view took hold (Committed), Change makes the joint one of it.
+//  2. Once the recorded view is committed (Committed), Change makes the joint one of it.
 //  3. As long as that is joint, and after, in each round: record d.Next of Decide(s), and send it to the members, with
 //     the newcomers' witnesses in s.Named and s.Placement as it is to be after the change.
 //  4. When the view is plain, those who left may be stopped.

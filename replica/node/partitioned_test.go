@@ -193,7 +193,7 @@ func TestAWitnessIsAway(t *testing.T) {
 }
 
 // Members that restart on their disks go on in the same term.
-func TestPartedMembersRestart(t *testing.T) {
+func TestPartitionedMembersRestart(t *testing.T) {
 	p := newPartitioned(t, 3)
 	keys := p.keys(0, 3)
 	p.write(1, keys[0], "before")
@@ -245,7 +245,7 @@ func TestMastersComeAndGoUnderLoad(t *testing.T) {
 }
 
 // A newcomer takes the place of a member, by hand-overs, under load.
-func TestPartedMembersChangeUnderLoad(t *testing.T) {
+func TestPartitionedMembersChangeUnderLoad(t *testing.T) {
 	p := newPartitioned(t, 3)
 	l := newLoad(t, "CURP")
 	l.at(p.members[3], 2)

@@ -73,8 +73,8 @@ func begin(s *views.Views) *Outcome {
 	switch {
 	case d.Err != nil:
 		return waitFor("CannotChange", "%s, and that can't be: %s", purpose(s, change), d.Err)
-	case d.Kind != membership.Begun: // not reached: nothing else is to be done by now, and the view took hold
-		return waitFor("ViewNotConfirmed", "%s, once view %d took hold", purpose(s, change), s.View.Epoch)
+	case d.Kind != membership.Begun: // not reached: nothing else is to be done by now, and the view is committed
+		return waitFor("ViewNotConfirmed", "%s, once a quorum holds view %d", purpose(s, change), s.View.Epoch)
 	}
 	next := d.Next
 	reason := fmt.Sprintf("%s: began the change in view %d", purpose(s, change), next.Epoch)

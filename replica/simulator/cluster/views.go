@@ -16,11 +16,11 @@ type Archive struct {
 type Made struct {
 	view.View
 	Digest string
-	Held   bool // it took hold: a quorum of it held it at some time
+	Held   bool // it was committed: a quorum of it held it at some time
 	Losses int  // of the record, before it was made
 }
 
-// noteHeld sees whether a view took hold, now that one more node holds it.
+// noteHeld sees whether a view is committed, now that one more node holds it.
 func (w *Cluster) noteHeld(position int) {
 	if position == None || w.Made[position].Held {
 		return
@@ -35,7 +35,7 @@ func (w *Cluster) noteHeld(position int) {
 			return
 		}
 		if other := &w.Made[i]; v.Held && i != position && other.Held && other.Epoch == v.Epoch && w.Environment.Mistakes == (schedule.ManagerMistakes{}) {
-			w.Fail("two views of epoch %d took hold", v.Epoch)
+			w.Fail("two views of epoch %d are committed", v.Epoch)
 		}
 	}
 }

@@ -223,7 +223,7 @@ func (m *Manager) fragments() view.Fragments {
 	return view.Fragments{Data: m.Environment.Data, Faults: m.Environment.Losses}
 }
 
-// end notes that the view after a change took hold.
+// end notes that the view after a change is committed.
 func (m *Manager) end(c *change) {
 	path := "change." + c.kind
 	if c.abandoned {
@@ -242,7 +242,7 @@ func (m *Manager) end(c *change) {
 // resume is where a change stands once the record was rebuilt. If none of those that were asked had heard of its joint
 // view, that is proposed again.
 func (c *change) resume(record view.View) {
-	// It never took hold: the change begins again.
+	// It was never committed: the change begins again.
 	if record.Epoch < c.joint || record.Epoch == c.joint && !record.Joint() {
 		c.joint = 0
 	}
