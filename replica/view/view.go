@@ -138,8 +138,12 @@ func (v View) Before() View { return v.side(func(m Member) bool { return !m.Join
 // After is the plain view with the members after the change, of the same epoch; of a plain view, the view itself.
 func (v View) After() View { return v.side(func(m Member) bool { return !m.Leaving }) }
 
+// side is one of the two views; that of a plain view shares its list of members.
 func (v View) side(has func(Member) bool) View {
-	var members []Member
+	if !v.Joint() {
+		return v
+	}
+	members := make([]Member, 0, len(v.Members))
 	for _, m := range v.Members {
 		if has(m) {
 			m.Joining, m.Leaving = false, false
