@@ -17,7 +17,7 @@ type operation struct {
 	own      register.Versioned // what this member held when it asked; an answer may say "the same"
 	answered quorum.Tally       // the query
 	second   bool               // in the second phase
-	// chosen is the largest tag so far and its value: in the second phase, what is propagated. The two
+	// chosen is the largest tag so far and, of a read, its value: in the second phase, what is propagated. The two
 	// stay together: the register may hold another value by the time that a message is retransmitted.
 	chosen  register.Versioned
 	holders quorum.Tally // of the chosen tag or a larger one
@@ -42,8 +42,8 @@ func (p *Protocol) query(o *operation) {
 	p.ask(o, p.AskQuorum(&o.answered))
 }
 
-// onQueryReply counts READ1_REPLY and WRITE1_REPLY, and keeps the largest tag with its value. A majority ends the first
-// phase.
+// onQueryReply counts READ1_REPLY and WRITE1_REPLY, and keeps the largest tag, a read's with its value. A majority ends
+// the first phase.
 func (p *Protocol) onQueryReply(from view.MemberID, m *peerv1.Message) {
 	o := p.operations.Find(m.Op)
 	if o == nil || o.second || m.Kind != o.asks()+1 {

@@ -9,7 +9,7 @@ import (
 
 // onQuery answers READ1 and WRITE1 with the tag of the register, and READ1 with its value too, unless the reader has
 // it. What a read is told may let it return, so that must survive a crash of this member; a write only needs a tag that
-// is large enough, and one that is lost was too.
+// is large enough, and that a tag was once given and then lost does not make it too small.
 func (p *Protocol) onQuery(from view.MemberID, m *peerv1.Message) {
 	current := p.Load(m.Key)
 	reply := p.Message(m.Kind+1, m.Op, m.Key)

@@ -13,7 +13,7 @@ type Operation struct {
 	Request protocol.Request // zero if there are several
 	Key     []byte
 	Number  uint64 // of its questions, which answers repeat; 0: none is open
-	Trips   int    // round trips that the answer waits for
+	Trips   int    // round trips that the answer waits for; in Gryff, of those before the first phase
 	Over    bool   // it has ended
 }
 

@@ -182,7 +182,7 @@ func (m *master) refuse(to view.MemberID, kind peerv1.Kind, op uint64) {
 
 // answerExecuted tells of what was executed once it is on the master's own disk, which takes no longer than the
 // witnesses' disks. So a master that restarts has forgotten nothing that it told of. One without backups is an
-// exception.
+// exception, and so is this member's own client, which waits for its disk itself (finish).
 func (m *master) answerExecuted(to view.MemberID, reply *peerv1.Message) {
 	m.sendWhen(m.speculative() || m.mistakes.AnswerBeforePersist, to, reply)
 }

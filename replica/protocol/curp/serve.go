@@ -23,7 +23,7 @@ func (m *master) onUpdate(from view.MemberID, msg *peerv1.Message) {
 		return
 	}
 	reply := m.message(peerv1.Kind_UPDATE_REPLY, msg.Op, &peerv1.Curp{})
-	// the same, but for a mistake
+	// message has set the same already; only a mistake lets a question of another term come this far
 	reply.Epoch, reply.Curp.Term, reply.Curp.View = msg.Epoch, msg.Curp.Term, msg.Curp.View
 	x := m.execute(r, false)
 	if x == nil {

@@ -124,11 +124,11 @@ func (p *Protocol) ask(o *operation, kind peerv1.Kind) *peerv1.Message {
 	return m
 }
 
-// spread asks members, and carries what this one holds. That must be durable here: it may be the result of an rmw that
-// this member coordinated and executed before the commit is on disk. If a crash loses the commit and the result,
-// recovery makes the rmw a no-op, and nobody may have seen the result.
+// spread asks members. READ1 and READ2 carry what this one holds, and that must be durable here: it may be the result of
+// an rmw that this member coordinated and executed before the commit is on disk. If a crash loses the commit and the
+// result, recovery makes the rmw a no-op, and nobody may have seen the result.
 func (p *Protocol) spread(o *operation, to []view.MemberID, kind peerv1.Kind) {
-	own := kind == peerv1.Kind_WRITE1 || kind == peerv1.Kind_WRITE2 || o.backing
+	own := kind == peerv1.Kind_WRITE1 || o.backing
 	safe := own || p.Durable(o.Key) || p.mistakes.SpreadVolatile
 	if kind == peerv1.Kind_WRITE2 { // the write rests on what this member, too, holds of its dependencies
 		safe = p.carriedDurably(o)

@@ -2,7 +2,8 @@
 // core of EPaxos (SOSP '13), on which EPaxos and Gryff's rmws are built. Comments cite Gryff's algorithms 3 to 6, which
 // are EPaxos' with a base added; docs/protocols.md explains what differs.
 //
-// A member has several parts in it, of which each knows those before it:
+// A member has several parts in it. Acceptor, executor and clients know the store, the coordinator and the recovery all
+// that stand before them:
 //
 //   - store (store.go): the instances that are not executed yet, by key, and their records on disk
 //   - acceptor (replica.go): it votes, and adds the dependencies that it knows of (algorithms 4 and 6)

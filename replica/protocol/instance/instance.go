@@ -132,7 +132,7 @@ type object struct {
 	mine      []*coordination  // what this member proposed and has not finished, at most one for each lane
 	queue     []*request
 	size      int  // of the state's record
-	resting   bool // it is in Core.resting
+	resting   bool // it is in store.resting
 }
 
 func (o *object) idle() bool { return len(o.instances) == 0 && len(o.mine) == 0 && len(o.queue) == 0 }
