@@ -12,10 +12,10 @@ package digest
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"unsafe"
@@ -63,6 +63,14 @@ func (w *walk) number(n uint64) {
 	w.text.Write(binary.AppendUvarint(w.text.AvailableBuffer(), n))
 }
 
+func (w *walk) bool(b bool) {
+	if b {
+		w.number(1)
+	} else {
+		w.number(0)
+	}
+}
+
 func (w *walk) string(s string) {
 	w.number(uint64(len(s)))
 	w.text.WriteString(s)
@@ -73,7 +81,7 @@ func (w *walk) value(v reflect.Value) {
 	case reflect.Invalid, reflect.Func:
 		w.number(0)
 	case reflect.Bool:
-		w.number(uint64(map[bool]int{true: 1}[v.Bool()]))
+		w.bool(v.Bool())
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		n := v.Int()
 		if v.Type() == instants && n != 0 { // zero stands for no time
@@ -84,7 +92,7 @@ func (w *walk) value(v reflect.Value) {
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
 		w.number(v.Uint())
 	case reflect.Float32, reflect.Float64:
-		w.number(uint64(v.Float() * 1e9))
+		w.number(math.Float64bits(v.Float()))
 	case reflect.String:
 		w.string(v.String())
 	case reflect.Struct:
@@ -119,7 +127,7 @@ func (w *walk) fields(v reflect.Value) {
 
 func (w *walk) list(v reflect.Value) {
 	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 {
-		w.number(uint64(map[bool]int{true: 1}[v.IsNil()]))
+		w.bool(v.IsNil())
 		w.number(uint64(v.Len()))
 		w.text.Write(v.Bytes())
 		return
@@ -145,9 +153,7 @@ func (w *walk) entries(v reflect.Value) {
 		}
 		all = append(all, entry{key.text.Bytes(), i.Value()})
 	}
-	slices.SortFunc(all, func(a, b entry) int {
-		return cmp.Or(bytes.Compare(a.key, b.key), cmp.Compare(len(a.key), len(b.key)))
-	})
+	slices.SortFunc(all, func(a, b entry) int { return bytes.Compare(a.key, b.key) })
 	w.number(uint64(len(all)))
 	for _, e := range all {
 		w.text.Write(e.key)

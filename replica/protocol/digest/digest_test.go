@@ -40,6 +40,8 @@ func TestWhatCounts(t *testing.T) {
 		},
 		"where a list ends":        {[][]byte{{1}, {2, 3}}, [][]byte{{1, 2}, {3}}, false},
 		"type behind an interface": {[]any{int32(1)}, []any{int64(1)}, false},
+		"small difference":         {1e-12, 2e-12, false},
+		"sign":                     {1.5, -1.5, false},
 		"function":                 {func() {}, func() { panic("other") }, true},
 		"message":                  {&peerv1.Message{Op: 1}, &peerv1.Message{Op: 2}, false},
 	} {
