@@ -58,26 +58,28 @@ func (p *executor) executeOne(o *object) []*instance {
 // outside itself. It returns nil if something that the root needs is not committed. Its depth is bounded by the instances
 // of the key that are committed and not executed.
 func (p *executor) ready(root *instance) []*instance {
-	if needs, committed := p.needs(root); !committed {
+	needs, committed := p.needs(root)
+	if !committed {
 		return nil
-	} else if len(needs) == 0 {
+	}
+	if len(needs) == 0 {
 		return []*instance{root} // as almost always
 	}
 	var stack []*instance
 	numbers := map[*instance]int{} // positions on the stack, from 1; never ranged over
-	var visit func(i *instance) (lowest int, component []*instance, committed bool)
-	visit = func(i *instance) (lowest int, component []*instance, committed bool) {
-		needs, committed := p.needs(i)
-		if !committed {
-			return 0, nil, false
-		}
+	var visit func(i *instance, needs []*instance) (lowest int, component []*instance, committed bool)
+	visit = func(i *instance, needs []*instance) (lowest int, component []*instance, committed bool) {
 		stack = append(stack, i)
 		number := len(stack)
 		numbers[i], lowest = number, number
 		for _, j := range needs {
 			low, seen := numbers[j]
 			if !seen {
-				if low, component, committed = visit(j); !committed || component != nil {
+				next, committed := p.needs(j)
+				if !committed {
+					return 0, nil, false
+				}
+				if low, component, committed = visit(j, next); !committed || component != nil {
 					return low, component, committed
 				}
 			}
@@ -88,7 +90,7 @@ func (p *executor) ready(root *instance) []*instance {
 		}
 		return lowest, component, true
 	}
-	_, component, _ := visit(root)
+	_, component, _ := visit(root, needs)
 	return component
 }
 
