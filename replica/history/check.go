@@ -87,7 +87,7 @@ func (c checker) share(keys int) time.Duration {
 }
 
 // check decides about one key, and reports whether it had to search.
-func (c checker) check(steps []step, timeout time.Duration) (Outcome, bool) {
+func (c checker) check(steps []*step, timeout time.Duration) (Outcome, bool) {
 	merged, _, conflict := mergeRetries(steps)
 	if conflict != nil {
 		return Violation, false
@@ -113,24 +113,19 @@ func (c checker) check(steps []step, timeout time.Duration) (Outcome, bool) {
 }
 
 // toPorcupine gives every client a row, and a new one after an unknown outcome, which never ends.
-func toPorcupine(steps []step) []porcupine.Operation {
-	type row struct {
-		client string
-		begun  int
-	}
-	rows, unknown := map[row]int{}, map[string]int{}
+func toPorcupine(steps []*step) []porcupine.Operation {
+	rows, count := map[string]int{}, 0
 	operations := make([]porcupine.Operation, len(steps))
-	for i := range steps {
-		s := &steps[i]
-		this := row{s.Client, unknown[s.Client]}
-		if _, ok := rows[this]; !ok {
-			rows[this] = len(rows)
+	for i, s := range steps {
+		row, begun := rows[s.Client]
+		if !begun {
+			row, count = count, count+1
 		}
-		if !s.known {
-			unknown[s.Client]++
+		if rows[s.Client] = row; !s.known {
+			delete(rows, s.Client)
 		}
 		operations[i] = porcupine.Operation{
-			ClientId: rows[this], Input: s, Call: int64(s.from), Return: int64(s.Returned),
+			ClientId: row, Input: s, Call: int64(s.from), Return: int64(s.Returned),
 		}
 	}
 	return operations

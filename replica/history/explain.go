@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -23,21 +24,21 @@ const (
 
 // explain makes a violation of one key small: the shortest prefix in time that fails, then without what it
 // can fail without. Everything it leaves out it leaves open, so that what stays fails for the same reason.
-func (c checker) explain(key string, steps []step) ([]Operation, string) {
+func (c checker) explain(key string, steps []*step) ([]Operation, string) {
 	name := describeValue(register.Value(key))
 	if _, _, conflict := mergeRetries(steps); conflict != nil {
 		return conflict, fmt.Sprintf("one rmw on key %s, retried with its id, got two different answers:\n%s",
 			name, list(conflict))
 	}
 	end := time.Now().Add(explainFor)
-	fails := func(part []step) bool {
+	fails := func(part []*step) bool {
 		if time.Now().After(end) || c.ctx.Err() != nil {
 			return false
 		}
 		outcome, _ := c.check(part, attemptFor)
 		return outcome == Violation
 	}
-	steps = weaken(shortestPrefix(steps, fails), fails)
+	steps = weaken(shortestPrefix(steps, fails), open, fails)
 	merged, _, _ := mergeRetries(steps)
 	var failing []Operation
 	for _, s := range prepare(c.ctx, c.registry, merged) {
@@ -49,7 +50,7 @@ func (c checker) explain(key string, steps []step) ([]Operation, string) {
 
 // shortestPrefix cuts the steps at the earliest answer by which they fail. What is still open at the cut has
 // an unknown outcome.
-func shortestPrefix(steps []step, fails func([]step) bool) []step {
+func shortestPrefix(steps []*step, fails func([]*step) bool) []*step {
 	var answers []time.Duration
 	for _, s := range steps {
 		if s.known {
@@ -57,12 +58,7 @@ func shortestPrefix(steps []step, fails func([]step) bool) []step {
 		}
 	}
 	slices.Sort(answers)
-	at, _ := slices.BinarySearchFunc(answers, true, func(t time.Duration, _ bool) int {
-		if fails(prefix(steps, t)) {
-			return 0
-		}
-		return -1
-	})
+	at := sort.Search(len(answers), func(i int) bool { return fails(prefix(steps, answers[i])) })
 	if at == len(answers) {
 		return steps
 	}
@@ -70,48 +66,43 @@ func shortestPrefix(steps []step, fails func([]step) bool) []step {
 }
 
 // prefix is what was known of the steps at a time.
-func prefix(steps []step, t time.Duration) []step {
-	var part []step
+func prefix(steps []*step, t time.Duration) []*step {
+	var part []*step
 	for _, s := range steps {
-		if s.Invoked > t {
-			continue
+		switch {
+		case s.Returned <= t:
+			part = append(part, s)
+		case s.Invoked <= t:
+			part = append(part, open(s)...)
 		}
-		if s.Returned > t {
-			opened, ok := open(s)
-			if !ok {
-				continue
-			}
-			s = opened
-		}
-		part = append(part, s)
 	}
 	return part
 }
 
-// open forgets a step's answer. It is false for a read, of which nothing is left then.
-func open(s step) (step, bool) {
-	s.known, s.Returned, s.Result = false, never, register.Result{Status: register.Unknown}
-	return s, s.Request.Kind != register.Read
+// open is a step without its answer: nothing if it is a read.
+func open(s *step) []*step {
+	if s.Request.Kind == register.Read {
+		return nil
+	}
+	opened := *s
+	opened.known, opened.Returned, opened.Result = false, never, register.Result{Status: register.Unknown}
+	return []*step{&opened}
 }
 
 // weaken opens ever smaller runs of steps as long as what is left fails.
-func weaken(steps []step, fails func([]step) bool) []step {
+func weaken[S any](steps []S, open func(S) []S, fails func([]S) bool) []S {
 	for size := len(steps) / 2; size > 0; size /= 2 {
 		for from := 0; from < len(steps); {
 			to := min(from+size, len(steps))
-			var middle []step
+			var middle []S
 			for _, s := range steps[from:to] {
-				if opened, ok := open(s); ok {
-					middle = append(middle, opened)
-				}
+				middle = append(middle, open(s)...)
 			}
 			weaker := slices.Concat(steps[:from], middle, steps[to:])
 			if fails(weaker) {
-				steps = weaker
-				from += len(middle)
-			} else {
-				from = to
+				steps, to = weaker, from+len(middle)
 			}
+			from = to
 		}
 	}
 	return steps

@@ -30,7 +30,7 @@ type model struct {
 	seed     maphash.Seed
 }
 
-func newModel(ctx context.Context, registry *register.Registry, steps []step) *model {
+func newModel(ctx context.Context, registry *register.Registry, steps []*step) *model {
 	m := &model{ctx: ctx, registry: registry, seed: maphash.MakeSeed()}
 	for _, s := range steps {
 		if s.known {
@@ -42,47 +42,25 @@ func newModel(ctx context.Context, registry *register.Registry, steps []step) *m
 	return m
 }
 
-// answer applies a known step to a value and reports whether the step's answer agrees.
-func answer(registry *register.Registry, value register.Value, s *step) (register.Value, bool) {
+// outcome applies a step to a value, and reports whether the step fits: of a known one, whether its answer agrees, and
+// of an unknown one, whether the value changes.
+func outcome(registry *register.Registry, value register.Value, s *step) (register.Value, bool) {
+	next, agrees := s.Request.Value, true
 	switch s.Request.Kind {
 	case register.Read:
 		return value, value.Equal(s.Result.Value)
-	case register.Write:
-		return s.Request.Value, true
-	}
-	out, err := registry.Apply(value, s.Request.Call)
-	if err != nil {
-		return nil, false
-	}
-	if s.Result.Status == register.Failed {
-		return value, out.Refused != ""
-	}
-	if !out.Changed {
-		out.Next = value
-	}
-	return out.Next, out.Refused == "" && out.Reply.Equal(s.Result.Value)
-}
-
-// effect applies an unknown step to a value and reports whether that changes it.
-func effect(registry *register.Registry, value register.Value, s *step) (register.Value, bool) {
-	next := s.Request.Value
-	if s.Request.Kind == register.RMW {
+	case register.RMW:
 		out, err := registry.Apply(value, s.Request.Call)
-		if err != nil || out.Refused != "" || !out.Changed {
-			return value, false
+		if next = out.Next; !out.Changed {
+			next = value
 		}
-		next = out.Next
+		refused := s.Result.Status == register.Failed
+		agrees = err == nil && refused == (out.Refused != "") && (refused || out.Reply.Equal(s.Result.Value))
 	}
-	return next, !next.Equal(value)
-}
-
-// outcome applies a step to a value: it reports whether the answer agrees, or, of an unknown step, whether the value
-// changes.
-func outcome(registry *register.Registry, value register.Value, s *step) (register.Value, bool) {
-	if s.known {
-		return answer(registry, value, s)
+	if !s.known {
+		return next, !next.Equal(value)
 	}
-	return effect(registry, value, s)
+	return next, agrees
 }
 
 // take is the state after a step, or nil if the step can't come next. Only those orders are taken in which
@@ -92,26 +70,24 @@ func (m *model) take(s *state, next *step) *state {
 	if m.ctx.Err() != nil {
 		return nil
 	}
-	if next.known {
-		value, ok := answer(m.registry, s.value, next)
-		if !ok || s.fresh && next.Request.Kind == register.Write {
-			return nil
-		}
-		return &state{value: value, hash: m.rehash(s, value), known: s.known + 1, used: s.used}
-	}
-	if s.known == m.total {
+	if !next.known && s.known == m.total {
 		return s
 	}
-	if s.used[next.class] != next.rank || s.fresh && next.Request.Kind == register.Write {
+	if !next.known && s.used[next.class] != next.rank || s.fresh && next.Request.Kind == register.Write {
 		return nil
 	}
-	value, changes := effect(m.registry, s.value, next)
-	if !changes {
+	value, fits := outcome(m.registry, s.value, next)
+	if !fits {
 		return nil
 	}
-	used := slices.Clone(s.used)
-	used[next.class]++
-	return &state{value: value, hash: m.rehash(s, value), fresh: true, known: s.known, used: used}
+	after := &state{value: value, hash: m.rehash(s, value), fresh: !next.known, known: s.known, used: s.used}
+	if next.known {
+		after.known++
+	} else {
+		after.used = slices.Clone(s.used)
+		after.used[next.class]++
+	}
+	return after
 }
 
 // rehash is the hash of the next value, which most steps leave as it was.

@@ -24,10 +24,10 @@ type step struct {
 }
 
 // partition gives each key its steps: what says something about its value or may have changed it.
-func partition(operations []Operation) map[string][]step {
-	keys := map[string][]step{}
+func partition(operations []Operation) map[string][]*step {
+	keys := map[string][]*step{}
 	for _, o := range operations {
-		s := step{Operation: o, known: o.Known()}
+		s := &step{Operation: o, known: o.Known()}
 		kind := o.Request.Kind
 		switch {
 		case stale(o):
@@ -47,7 +47,7 @@ func partition(operations []Operation) map[string][]step {
 // mergeRetries makes one step of all records of one rmw ID: it is executed at most once, not before the first of them
 // was invoked, and before the first answer. It also tells which step each record became. Two different answers are
 // returned as a conflict.
-func mergeRetries(steps []step) (merged []step, became []int, conflict []Operation) {
+func mergeRetries(steps []*step) (merged []*step, became []int, conflict []Operation) {
 	type id struct{ session, number uint64 }
 	first := map[id]int{}
 	for _, s := range steps {
@@ -56,16 +56,17 @@ func mergeRetries(steps []step) (merged []step, became []int, conflict []Operati
 		if s.Request.Kind != register.RMW || this.session == 0 || !again {
 			at = len(merged)
 			first[this] = at
-			merged = append(merged, s)
+			one := *s
+			merged = append(merged, &one)
 		}
 		became = append(became, at)
-		m := &merged[at]
+		m := merged[at]
 		if m.known && s.known && (m.Result.Status != s.Result.Status || !m.Result.Value.Equal(s.Result.Value)) {
 			return nil, nil, []Operation{m.Operation, s.Operation}
 		}
 		invoked, returned := min(m.Invoked, s.Invoked), min(m.Returned, s.Returned)
 		if !m.known {
-			*m = s
+			*m = *s
 		}
 		m.Invoked, m.Returned = invoked, returned
 	}
@@ -78,53 +79,45 @@ func mergeRetries(steps []step) (merged []step, became []int, conflict []Operati
 // may as well come last, where nothing sees it. So an unknown write that nothing known agrees with is left
 // out, and another one is not tried before the first operation that does. Unknown steps that do the same
 // are numbered, since it is enough to try them in that order. If the context ends, some are missing.
-func prepare(ctx context.Context, registry *register.Registry, steps []step) []step {
-	prepared := make([]step, 0, len(steps))
+func prepare(ctx context.Context, registry *register.Registry, steps []*step) []*step {
+	prepared := make([]*step, 0, len(steps))
 	for _, s := range steps {
 		if ctx.Err() != nil {
 			break
 		}
 		s.from = s.Invoked
 		if !s.known && s.Request.Kind == register.Write {
-			earliest := firstAgreeing(registry, steps, s)
-			if earliest == never {
-				continue
-			}
-			s.from = max(s.from, earliest)
+			s.from = max(s.from, firstAgreeing(registry, steps, s))
 		}
-		prepared = append(prepared, s)
+		if s.from < never {
+			prepared = append(prepared, s)
+		}
 	}
-	slices.SortStableFunc(prepared, func(a, b step) int { return cmp.Compare(a.from, b.from) })
-	classes, sizes := map[string]int{}, []int{}
-	for i := range prepared {
-		s := &prepared[i]
+	slices.SortStableFunc(prepared, func(a, b *step) int { return cmp.Compare(a.from, b.from) })
+	classes, sizes := map[string]int{}, map[int]int{}
+	for _, s := range prepared {
 		if s.known {
 			continue
 		}
 		effect := effectOf(s.Request)
-		class, ok := classes[effect]
-		if !ok {
-			class = len(sizes)
-			classes[effect] = class
-			sizes = append(sizes, 0)
+		if _, ok := classes[effect]; !ok {
+			classes[effect] = len(classes)
 		}
-		s.class, s.rank = class, sizes[class]
-		sizes[class]++
+		s.class = classes[effect]
+		s.rank = sizes[s.class]
+		sizes[s.class]++
 	}
 	return prepared
 }
 
 // firstAgreeing is when the first operation begins that may directly follow an unknown write; never if none.
-func firstAgreeing(registry *register.Registry, steps []step, write step) time.Duration {
+func firstAgreeing(registry *register.Registry, steps []*step, write *step) time.Duration {
 	earliest := never
-	for i := range steps {
-		s := &steps[i]
+	for _, s := range steps {
 		if s.Request.Kind == register.Write || s.Returned < write.Invoked || s.Invoked >= earliest {
 			continue
 		}
-		if !s.known {
-			earliest = s.Invoked
-		} else if _, agrees := answer(registry, write.Request.Value, s); agrees {
+		if _, fits := outcome(registry, write.Request.Value, s); fits || !s.known {
 			earliest = s.Invoked
 		}
 	}

@@ -110,8 +110,8 @@ func CheckRSC(ctx context.Context, operations []Operation, options RSCOptions) (
 		return v, nil
 	}
 	v.Checked, v.Keys = len(ops), len(keys)
-	for i := range ops {
-		if !ops[i].known {
+	for _, o := range ops {
+		if !o.known {
 			v.Unknown++
 		}
 	}
@@ -144,14 +144,13 @@ type rscChecker struct {
 	ctx      context.Context
 	registry *register.Registry // the rmw functions of histories
 	RSCOptions
-	ops  []rscOp
-	keys [][]int // the operations of each key
+	ops  []*rscOp
+	keys [][]int32 // the operations of each key
 }
 
 func (c *rscChecker) decide(v *RSCVerdict) {
-	if i, found := c.unwritten(); found {
-		o := c.ops[i].Operation
-		v.Outcome, v.Failing = Violation, []Operation{o}
+	if o := c.unwritten(); o != nil {
+		v.Outcome, v.Failing = Violation, []Operation{o.Operation}
 		v.Explanation = fmt.Sprintf("no write of the history has left this value:\n%s", list(v.Failing))
 		return
 	}
@@ -215,25 +214,25 @@ func (c *rscChecker) decide(v *RSCVerdict) {
 	}
 }
 
-// unwritten finds an operation that found a value that nobody can have written.
-func (c *rscChecker) unwritten() (int, bool) {
+// unwritten finds an operation that found a value that no operation can have written, or nil.
+func (c *rscChecker) unwritten() *rscOp {
 	for _, key := range c.keys {
 		written, anything := map[string]bool{"": true}, false
 		for _, i := range key {
-			value, kind := leaves(&c.ops[i])
+			value, kind := leaves(c.ops[i])
 			anything = anything || kind == leavesAnything
 			if kind == leavesValue {
 				written[valueKey(value)] = true
 			}
 		}
 		for _, i := range key {
-			o := &c.ops[i]
+			o := c.ops[i]
 			if value, ok := finds(o); ok && o.known && !anything && !written[valueKey(value)] {
-				return i, true
+				return o
 			}
 		}
 	}
-	return 0, false
+	return nil
 }
 
 // replays applies the operations in an order, and reports whether all answers are those that were given. Operations of
@@ -241,12 +240,12 @@ func (c *rscChecker) unwritten() (int, bool) {
 func (c *rscChecker) replays(order []int32, effects []bool) bool {
 	values := map[string]register.Value{}
 	for _, i := range order {
-		o := &c.ops[i]
+		o := c.ops[i]
 		key := o.Request.Key
 		if !o.known && !effects[i] {
 			continue
 		}
-		next, agrees := outcome(c.registry, values[key], &o.step)
+		next, agrees := outcome(c.registry, values[key], o.step)
 		if !agrees && o.known {
 			return false
 		}

@@ -75,50 +75,43 @@ func finds(o *rscOp) (register.Value, bool) {
 // those that may have left what they found, then with all of their keys. What is left out or made weaker could only
 // have made it harder to explain them.
 func (c *rscChecker) impossible(core []int) bool {
-	for _, part := range [][]rscOp{c.weakest(core), c.whole(core)} {
-		if len(part) == 0 || len(part) > confirmMax || len(part) == len(c.ops) {
-			continue
-		}
-		if found, done := c.search(part, min(confirmStates, c.MaxStates)); done && !found {
+	for _, part := range [][]*rscOp{c.weakest(core), c.whole(core)} {
+		if 0 < len(part) && len(part) <= confirmMax && len(part) < len(c.ops) && c.refuted(part) {
 			return true
 		}
 	}
 	return false
 }
 
+// refuted reports whether a short search has found that operations have no order.
+func (c *rscChecker) refuted(part []*rscOp) bool {
+	found, done := c.search(part, min(confirmStates, c.MaxStates))
+	return done && !found
+}
+
 // whole lists the operations of the keys of some operations.
-func (c *rscChecker) whole(core []int) []rscOp {
+func (c *rscChecker) whole(core []int) []*rscOp {
 	wanted := map[string]bool{}
 	for _, i := range core {
 		wanted[c.ops[i].Request.Key] = true
 	}
-	var part []rscOp
-	for i := range c.ops {
-		if wanted[c.ops[i].Request.Key] {
-			if len(part) > confirmMax {
-				return nil
-			}
-			part = append(part, c.ops[i])
-		}
-	}
-	return part
+	return slices.DeleteFunc(slices.Clone(c.ops), func(o *rscOp) bool { return !wanted[o.Request.Key] })
 }
 
 // weakest lists some operations and those that may have left what they found, which become plain writes. It is nil
 // where that can't be told from the answers.
-func (c *rscChecker) weakest(core []int) []rscOp {
+func (c *rscChecker) weakest(core []int) []*rscOp {
 	type found struct{ key, value string }
 	needs, keys := map[found]bool{}, map[string]bool{}
 	for _, i := range core {
-		o := &c.ops[i]
+		o := c.ops[i]
 		keys[o.Request.Key] = true
 		if value, ok := finds(o); ok && o.known {
 			needs[found{o.Request.Key, valueKey(value)}] = true
 		}
 	}
-	var part []rscOp
-	for i := range c.ops {
-		o := &c.ops[i]
+	var part []*rscOp
+	for i, o := range c.ops {
 		if !keys[o.Request.Key] {
 			continue
 		}
@@ -129,71 +122,46 @@ func (c *rscChecker) weakest(core []int) []rscOp {
 		case kind == leavesAnything:
 			return nil
 		case asked && finds && o.known:
-			part = append(part, *o)
+			part = append(part, o)
 		case kind == leavesValue && (asked || needs[found{o.Request.Key, valueKey(value)}]):
-			part = append(part, plainWrite(o))
+			w := *o.step // a plain one, of what the operation leaves
+			w.Request.Kind, w.Request.Value = register.Write, value
+			part = append(part, &rscOp{&w, o.asker, o.learned})
 		}
 	}
 	return part
 }
 
-// plainWrite is a write of what an operation leaves.
-func plainWrite(o *rscOp) rscOp {
-	w := *o
-	value, _ := leaves(o)
-	w.Request.Kind, w.Request.Value = register.Write, value
-	return w
-}
-
-// shrink leaves out and opens what a history without any order can do without, if it is small.
+// shrink opens and leaves out what a history without any order can do without, if it is small.
 func (c *rscChecker) shrink() []Operation {
-	ops := slices.Clone(c.ops)
-	fails := func(part []rscOp) bool {
-		found, done := c.search(part, min(confirmStates, c.MaxStates))
-		return done && !found
+	ops := c.ops
+	if len(ops) <= shrinkMax {
+		ops = weaken(ops, openRSC, c.refuted)
 	}
-	for i := 0; i < len(ops) && len(c.ops) <= shrinkMax; {
-		if o := &ops[i]; o.Request.Kind == register.Read {
-			if part := slices.Delete(slices.Clone(ops), i, i+1); fails(part) {
-				ops = part
-				continue
-			}
-		} else if o.known {
-			part := slices.Clone(ops)
-			part[i].step, _ = open(o.step)
-			part[i].learned = nil
-			if fails(part) {
-				ops = part
-			}
+	var operations []Operation
+	for _, o := range ops {
+		if o.known || slices.ContainsFunc(ops, o.seenBy) {
+			operations = append(operations, o.Operation)
 		}
-		// One that is open may not be needed at all.
-		if !ops[i].known {
-			if part := slices.Delete(slices.Clone(ops), i, i+1); fails(part) && !c.seenBy(ops, i) {
-				ops = part
-				continue
-			}
-		}
-		i++
-	}
-	operations := make([]Operation, len(ops))
-	for i := range ops {
-		operations[i] = ops[i].Operation
 	}
 	return operations
 }
 
-// seenBy reports whether somebody may have seen what an operation left.
-func (c *rscChecker) seenBy(ops []rscOp, i int) bool {
-	value, kind := leaves(&ops[i])
-	for j := range ops {
-		o := &ops[j]
-		if j == i || o.Request.Key != ops[i].Request.Key || !o.known || o.Request.Kind == register.Write {
-			continue
-		}
-		found, ok := finds(o)
-		if kind != leavesValue || !ok || found.Equal(value) {
-			return true
-		}
+// openRSC is an operation that nobody got the answer of: nothing if it is a read.
+func openRSC(o *rscOp) []*rscOp {
+	var opened []*rscOp
+	for _, s := range open(o.step) {
+		opened = append(opened, &rscOp{step: s, asker: o.asker})
 	}
-	return false
+	return opened
+}
+
+// seenBy reports whether another operation may have seen what this one left.
+func (o *rscOp) seenBy(other *rscOp) bool {
+	if other == o || other.Request.Key != o.Request.Key || !other.known || other.Request.Kind == register.Write {
+		return false
+	}
+	value, kind := leaves(o)
+	found, ok := finds(other)
+	return kind != leavesValue || !ok || found.Equal(value)
 }

@@ -10,7 +10,7 @@ import (
 // rscGraph is what comes before what. Its nodes are the operations and, after them, points: moments that many
 // operations lie before and after, so that the edges between all of these need not be drawn.
 type rscGraph struct {
-	ops    []rscOp
+	ops    []*rscOp
 	points []rscPoint
 	edges  [][]rscEdge // by node
 }
@@ -52,7 +52,7 @@ const (
 )
 
 // newRSCGraph draws what holds whatever the order of the writes is: processes, messages, fences and real time.
-func newRSCGraph(ops []rscOp, options RSCOptions) *rscGraph {
+func newRSCGraph(ops []*rscOp, options RSCOptions) *rscGraph {
 	g := &rscGraph{ops: ops, edges: make([][]rscEdge, len(ops))}
 	g.addProcesses(options)
 	g.addRealTime()
@@ -65,62 +65,71 @@ func (g *rscGraph) point(p rscPoint) int32 {
 	return int32(len(g.edges) - 1)
 }
 
+// edge draws an edge, unless it has one end only.
 func (g *rscGraph) edge(from, to int32, why edgeKind) {
-	g.edges[from] = append(g.edges[from], rscEdge{to, why})
+	if from != noNode && to != noNode {
+		g.edges[from] = append(g.edges[from], rscEdge{to, why})
+	}
 }
+
+// noNode stands where there is no node.
+const noNode = int32(-1)
 
 // rscEvent is something that a process did or learned.
 type rscEvent struct {
-	at    time.Duration
-	learn bool // the process knows of the node from now on; else the node comes after what it knows
-	node  int32
+	at   time.Duration
+	kind rscEventKind
+	node int32
 }
+
+// rscEventKind orders events of one time, when nothing is known to come before anything.
+type rscEventKind uint8
+
+const (
+	does   rscEventKind = iota // the node comes after what the process knows
+	learns                     // the process knows of the node from now on
+)
 
 // addProcesses draws causal order, but for what was read: it follows each process through time. It also draws fences,
 // since what comes before a fence is what is known at its process.
 func (g *rscGraph) addProcesses(options RSCOptions) {
 	events := map[string][]rscEvent{}
 	add := func(client string, e rscEvent) { events[client] = append(events[client], e) }
-	for i := range g.ops {
-		o := &g.ops[i]
-		add(o.asker, rscEvent{o.Invoked, false, int32(i)})
+	for i, o := range g.ops {
+		add(o.asker, rscEvent{o.Invoked, does, int32(i)})
 		for _, l := range o.learned {
-			add(l.client, rscEvent{l.at, true, int32(i)})
+			add(l.client, rscEvent{l.at, learns, int32(i)})
 		}
 	}
 	for _, m := range options.Messages {
 		node := g.point(rscPoint{kind: ofMessage, message: m})
-		add(m.From, rscEvent{m.Sent, false, node})
-		add(m.To, rscEvent{m.Received, true, node})
+		add(m.From, rscEvent{m.Sent, does, node})
+		add(m.To, rscEvent{m.Received, learns, node})
 	}
 	var ends, begins []rscEvent
 	for _, f := range options.Fences {
 		node := g.point(rscPoint{kind: ofFence, fence: f})
-		add(f.Client, rscEvent{f.Invoked, false, node})
+		add(f.Client, rscEvent{f.Invoked, does, node})
 		ends = append(ends, rscEvent{at: f.Returned, node: node})
 	}
 	for _, client := range slices.Sorted(maps.Keys(events)) {
-		// At equal times nothing is known to come before anything.
 		slices.SortStableFunc(events[client], func(a, b rscEvent) int {
-			return cmp.Or(cmp.Compare(a.at, b.at), compareBool(a.learn, b.learn))
+			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.kind, b.kind))
 		})
-		last := int32(-1)
+		knows := noNode
 		for _, e := range events[client] {
-			to := e.node
-			if e.learn {
-				to = g.point(rscPoint{kind: ofProcess, client: client})
-				g.edge(e.node, to, byPoint)
+			if e.kind == does {
+				g.edge(knows, e.node, byPoint)
+				continue
 			}
-			if last >= 0 {
-				g.edge(last, to, byPoint)
-			}
-			if e.learn {
-				last = to
-			}
+			p := g.point(rscPoint{kind: ofProcess, client: client})
+			g.edge(e.node, p, byPoint)
+			g.edge(knows, p, byPoint)
+			knows = p
 		}
 	}
-	for i := range g.ops {
-		begins = append(begins, rscEvent{at: g.ops[i].Invoked, node: int32(i)})
+	for i, o := range g.ops {
+		begins = append(begins, rscEvent{at: o.Invoked, node: int32(i)})
 	}
 	g.before(ends, begins, ofFences)
 }
@@ -129,8 +138,7 @@ func (g *rscGraph) addProcesses(options RSCOptions) {
 func (g *rscGraph) addRealTime() {
 	var ends, begins []rscEvent
 	keyEnds, keyBegins := map[string][]rscEvent{}, map[string][]rscEvent{}
-	for i := range g.ops {
-		o := &g.ops[i]
+	for i, o := range g.ops {
 		begin, end, key := rscEvent{at: o.Invoked, node: int32(i)},
 			rscEvent{at: o.Returned, node: int32(i)}, o.Request.Key
 		switch {
@@ -151,26 +159,18 @@ func (g *rscGraph) addRealTime() {
 
 // before draws an edge from all that ended before a time to all that began after it.
 func (g *rscGraph) before(ends, begins []rscEvent, kind pointKind) {
-	if len(ends) == 0 || len(begins) == 0 {
-		return
-	}
 	byTime := func(a, b rscEvent) int { return cmp.Compare(a.at, b.at) }
 	slices.SortStableFunc(ends, byTime)
 	slices.SortStableFunc(begins, byTime)
-	last, next := int32(-1), 0
+	last := noNode
 	for _, b := range begins {
-		for next < len(ends) && ends[next].at < b.at {
+		for len(ends) > 0 && ends[0].at < b.at {
 			p := g.point(rscPoint{kind: kind})
-			g.edge(ends[next].node, p, byPoint)
-			if last >= 0 {
-				g.edge(last, p, byPoint)
-			}
-			last = p
-			next++
+			g.edge(ends[0].node, p, byPoint)
+			g.edge(last, p, byPoint)
+			last, ends = p, ends[1:]
 		}
-		if last >= 0 {
-			g.edge(last, b.node, byPoint)
-		}
+		g.edge(last, b.node, byPoint)
 	}
 }
 
@@ -178,20 +178,14 @@ func (g *rscGraph) before(ends, begins []rscEvent, kind pointKind) {
 // before who replaced it.
 func (g *rscGraph) addVersions(groups []rscGroup) {
 	for i, group := range groups {
-		next := int32(-1)
+		next := noNode
 		if i+1 < len(groups) {
-			next = int32(groups[i+1].changer)
+			next = groups[i+1].changer
 		}
-		if group.changer >= 0 && next >= 0 {
-			g.edge(int32(group.changer), next, byCarstamp)
-		}
+		g.edge(group.changer, next, byCarstamp)
 		for _, o := range group.observers {
-			if group.changer >= 0 {
-				g.edge(int32(group.changer), int32(o), byReading)
-			}
-			if next >= 0 {
-				g.edge(int32(o), next, byReplaced)
-			}
+			g.edge(group.changer, o, byReading)
+			g.edge(o, next, byReplaced)
 		}
 	}
 }
@@ -199,13 +193,7 @@ func (g *rscGraph) addVersions(groups []rscGroup) {
 // sort puts the operations into an order that all edges agree with, and reports whether there is one. Without one, it
 // gives those that do not come after a cycle.
 func (g *rscGraph) sort() (order []int32, acyclic bool) {
-	before := g.indegrees()
-	var ready []int32
-	for n, count := range before {
-		if count == 0 {
-			ready = append(ready, int32(n))
-		}
-	}
+	before, ready := g.indegrees()
 	seen := 0
 	for len(ready) > 0 {
 		n := ready[len(ready)-1]
@@ -223,23 +211,18 @@ func (g *rscGraph) sort() (order []int32, acyclic bool) {
 	return order, seen == len(g.edges)
 }
 
-func (g *rscGraph) indegrees() []int32 {
-	before := make([]int32, len(g.edges))
+// indegrees counts the edges into each node, and lists the nodes without any.
+func (g *rscGraph) indegrees() (before, first []int32) {
+	before = make([]int32, len(g.edges))
 	for _, edges := range g.edges {
 		for _, e := range edges {
 			before[e.to]++
 		}
 	}
-	return before
-}
-
-// compareBool orders false before true.
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
+	for n, count := range before {
+		if count == 0 {
+			first = append(first, int32(n))
+		}
 	}
-	return 1
+	return before, first
 }

@@ -31,7 +31,6 @@ type rscSearchOp struct {
 	key   int
 	kind  effectKind
 	value int32 // Read: what it found; leavesValue: what it leaves
-	taken bool
 }
 
 // rscSearchKey is a key as it is after what was taken.
@@ -47,7 +46,7 @@ type rscSearchKey struct {
 // search reports whether it has found an order, and else whether there is none: done is false if it gave up, or the
 // context ended. What is known of the past is 128 bits of a hash for each state, so that the chance of a wrong answer
 // is negligible.
-func (c *rscChecker) search(ops []rscOp, maxStates int) (found, done bool) {
+func (c *rscChecker) search(ops []*rscOp, maxStates int) (found, done bool) {
 	s := rscSearch{
 		ctx: c.ctx, registry: c.registry, graph: newRSCGraph(ops, c.RSCOptions), ops: make([]rscSearchOp, len(ops)),
 		numbers: map[string]int32{"": 0}, values: []register.Value{nil}, seen: map[[2]uint64]bool{}, max: maxStates,
@@ -57,28 +56,18 @@ func (c *rscChecker) search(ops []rscOp, maxStates int) (found, done bool) {
 	for k, key := range keys {
 		s.keys[k] = rscSearchKey{readers: map[int32]int{}, writers: map[int32]int{}}
 		for _, i := range key {
-			o, mine := &ops[i], &s.ops[i]
+			o, mine := ops[i], &s.ops[i]
 			mine.key = k
 			value, kind := leaves(o)
 			if mine.kind = kind; o.Request.Kind == register.Read {
 				value = o.Result.Value
 			}
 			mine.value = s.number(value)
-			s.count(int32(i), 1)
+			s.count(i, 1)
 		}
 	}
-	for i := range ops {
-		if ops[i].known {
-			s.left++
-		}
-	}
-	s.before = s.graph.indegrees()
 	var first []int32
-	for n, count := range s.before {
-		if count == 0 {
-			first = append(first, int32(n))
-		}
-	}
+	s.before, first = s.graph.indegrees()
 	for _, n := range first {
 		s.before[n] = 1
 		s.release(n)
@@ -89,8 +78,11 @@ func (c *rscChecker) search(ops []rscOp, maxStates int) (found, done bool) {
 
 // count notes that an operation is left (1) or not any more (-1).
 func (s *rscSearch) count(i int32, change int) {
-	o, mine := &s.graph.ops[i], &s.ops[i]
+	o, mine := s.graph.ops[i], &s.ops[i]
 	key := &s.keys[mine.key]
+	if o.known {
+		s.left += change
+	}
 	switch {
 	case o.Request.Kind == register.Read:
 		key.readers[mine.value] += change
@@ -146,34 +138,14 @@ type move struct {
 	rank  int64 // moves of lower ones are tried first
 }
 
-// take puts an operation next, and returns the value that was there before.
-func (s *rscSearch) take(m move) int32 {
-	old := s.set(m.op, m.value)
-	s.ready = slices.DeleteFunc(slices.Clone(s.ready), func(n int32) bool { return n == m.op })
-	for _, e := range s.graph.edges[m.op] {
-		s.release(e.to)
-	}
-	s.count(m.op, -1)
-	return old
-}
-
-// set marks an operation as taken, or not, and gives its key a value.
+// set notes in the mark that an operation is taken, or not any more, gives its key a value, and returns the one before.
 func (s *rscSearch) set(op, value int32) int32 {
-	o := &s.ops[op]
-	key := &s.keys[o.key]
-	old := key.value
-	o.taken = !o.taken
-	if s.graph.ops[op].known {
-		if o.taken {
-			s.left--
-		} else {
-			s.left++
-		}
-	}
+	number := s.ops[op].key
+	old := s.keys[number].value
 	s.flip(uint64(op) << 33)
-	s.flip(uint64(o.key)<<33 | uint64(old)<<1 | 1)
-	s.flip(uint64(o.key)<<33 | uint64(value)<<1 | 1)
-	key.value = value
+	s.flip(uint64(number)<<33 | uint64(old)<<1 | 1)
+	s.flip(uint64(number)<<33 | uint64(value)<<1 | 1)
+	s.keys[number].value = value
 	return old
 }
 
@@ -197,9 +169,15 @@ type undo struct {
 	ready []int32
 }
 
+// apply puts an operation next.
 func (s *rscSearch) apply(m move, done []undo) []undo {
-	ready := s.ready
-	return append(done, undo{move{op: m.op, value: s.take(m)}, ready})
+	before := undo{move{op: m.op, value: s.set(m.op, m.value)}, s.ready}
+	s.ready = slices.DeleteFunc(slices.Clone(s.ready), func(n int32) bool { return n == m.op })
+	for _, e := range s.graph.edges[m.op] {
+		s.release(e.to)
+	}
+	s.count(m.op, -1)
+	return append(done, before)
 }
 
 func (s *rscSearch) revert(done []undo) {
@@ -252,7 +230,7 @@ func (s *rscSearch) search() bool {
 
 // try gives the value that a key has after an operation, and whether that can come next.
 func (s *rscSearch) try(n int32) (int32, bool) {
-	o, mine := &s.graph.ops[n], &s.ops[n]
+	o, mine := s.graph.ops[n], &s.ops[n]
 	current := s.keys[mine.key].value
 	switch o.Request.Kind {
 	case register.Read:
@@ -260,7 +238,7 @@ func (s *rscSearch) try(n int32) (int32, bool) {
 	case register.Write:
 		return mine.value, true
 	}
-	next, fits := outcome(s.registry, s.values[current], &o.step)
+	next, fits := outcome(s.registry, s.values[current], o.step)
 	if !fits {
 		return 0, false
 	}
@@ -275,7 +253,7 @@ func (s *rscSearch) covers(n, value int32) bool {
 
 // unread reports whether an operation is a write that only covers a value, and neither value is of use to what is left.
 func (s *rscSearch) unread(n int32) bool {
-	o, key := &s.graph.ops[n], &s.keys[s.ops[n].key]
+	o, key := s.graph.ops[n], &s.keys[s.ops[n].key]
 	return o.known && o.Request.Kind == register.Write && key.rmws == 0 && key.readers[s.ops[n].value] == 0 &&
 		key.readers[key.value] == 0
 }
@@ -289,11 +267,10 @@ func (s *rscSearch) moves() []move {
 			waiting[[2]int32{int32(s.ops[n].key), s.ops[n].value}] = true
 		}
 	}
-	type change struct{ key, value int32 }
-	tried := map[change]bool{}
+	tried := map[[2]int32]bool{}
 	var moves []move
 	for _, n := range s.ready {
-		o, mine := &s.graph.ops[n], &s.ops[n]
+		o, mine := s.graph.ops[n], &s.ops[n]
 		value, fits := s.try(n)
 		if !fits || mine.kind == leavesNothing || s.covers(n, value) {
 			continue
@@ -301,15 +278,14 @@ func (s *rscSearch) moves() []move {
 		m := move{op: n, value: value, rank: int64(o.Returned)}
 		if !o.known {
 			key := &s.keys[mine.key]
-			this := change{int32(mine.key), value}
+			this := [2]int32{int32(mine.key), value}
 			if value == key.value || key.rmws == 0 && key.readers[value] == 0 ||
 				o.Request.Kind == register.Write && tried[this] {
 				continue
 			}
 			tried[this] = tried[this] || o.Request.Kind == register.Write
-			m.rank = math.MaxInt64
-			if waiting[[2]int32{int32(mine.key), value}] {
-				m.rank = math.MaxInt64 - 1
+			if m.rank = math.MaxInt64; waiting[this] {
+				m.rank--
 			}
 		}
 		moves = append(moves, m)

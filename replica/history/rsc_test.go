@@ -356,7 +356,7 @@ func TestLeavesAndFindsAgreeWithTheFunctions(t *testing.T) {
 			list = append(list, word())
 		}
 		base := values[rng.IntN(len(values))]
-		o := rscOp{step: step{Operation: rmw("a", 1, 2, "", name, list...), known: true}}
+		o := rscOp{step: &step{Operation: rmw("a", 1, 2, "", name, list...), known: true}}
 		out, err := registry.Apply(base, o.Request.Call)
 		if err != nil {
 			t.Fatal(err)

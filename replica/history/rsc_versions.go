@@ -17,20 +17,20 @@ const (
 
 // rscGroup is a value that a key had: who left it, and who found it.
 type rscGroup struct {
-	changer   int // an operation; -1 for the initial value
+	changer   int32 // an operation; noNode for the initial value
 	value     register.Value
-	observers []int
+	observers []int32
 }
 
 // versions puts the operations of one key into an order that the carstamps propose.
 type versions struct {
 	ctx      context.Context
 	registry *register.Registry
-	ops      []rscOp
+	ops      []*rscOp
 	groups   []rscGroup
-	loose    []int // rmws without a carstamp and operations of unknown outcome, by when they were invoked
+	loose    []int32 // rmws without a carstamp and operations of unknown outcome, by when they were invoked
 	placed   []bool
-	stray    []int // reads for which the carstamp is no help
+	stray    []int32 // reads for which the carstamp is no help
 	budget   int
 	// Whether a gap between carstamps is taken for an operation of unknown outcome, even if nobody needs one there.
 	eager bool
@@ -40,7 +40,7 @@ type versions struct {
 // orderKey proposes an order of the changes of one key, by the carstamps and, where there are none, by the values. It
 // reports whether it has found a place for all that certainly happened, in which every answer fits. Operations of
 // unknown outcome that are in no group never took effect.
-func orderKey(ctx context.Context, registry *register.Registry, ops []rscOp, key []int) ([]rscGroup, bool) {
+func orderKey(ctx context.Context, registry *register.Registry, ops []*rscOp, key []int32) ([]rscGroup, bool) {
 	groups, ok := orderKeyOnce(ctx, registry, ops, key, false)
 	if !ok {
 		groups, ok = orderKeyOnce(ctx, registry, ops, key, true)
@@ -49,15 +49,15 @@ func orderKey(ctx context.Context, registry *register.Registry, ops []rscOp, key
 }
 
 func orderKeyOnce(
-	ctx context.Context, registry *register.Registry, ops []rscOp, key []int, eager bool,
+	ctx context.Context, registry *register.Registry, ops []*rscOp, key []int32, eager bool,
 ) ([]rscGroup, bool) {
 	v := versions{
-		ctx: ctx, registry: registry, ops: ops, groups: []rscGroup{{changer: -1}},
+		ctx: ctx, registry: registry, ops: ops, groups: []rscGroup{{changer: noNode}},
 		budget: maxFilling + 4*len(key), eager: eager,
 	}
-	var order []int
+	var order []int32
 	for _, i := range key {
-		o := &ops[i]
+		o := ops[i]
 		switch hinted := !o.Result.Carstamp.IsZero(); {
 		case !o.known || !hinted && o.Request.Kind == register.RMW:
 			v.loose = append(v.loose, i)
@@ -72,8 +72,8 @@ func orderKeyOnce(
 		}
 	}
 	v.placed = make([]bool, len(v.loose))
-	slices.SortStableFunc(order, func(a, b int) int {
-		s, t := &ops[a].step, &ops[b].step
+	slices.SortStableFunc(order, func(a, b int32) int {
+		s, t := ops[a].step, ops[b].step
 		return cmp.Or(s.Result.Carstamp.Compare(t.Result.Carstamp), cmp.Compare(observes(s), observes(t)))
 	})
 	for _, i := range order {
@@ -87,8 +87,8 @@ func orderKeyOnce(
 func (v *versions) current() *rscGroup { return &v.groups[len(v.groups)-1] }
 
 // next puts one operation behind all others.
-func (v *versions) next(i int) bool {
-	o := &v.ops[i]
+func (v *versions) next(i int32) bool {
+	o := v.ops[i]
 	if o.Request.Kind == register.Write {
 		v.settle(o.Returned, &v.budget)
 	} else if !(v.eager && v.gap(o) && v.fill(o)) && !v.agrees(o) && !v.fill(o) {
@@ -114,14 +114,14 @@ func (v *versions) gap(o *rscOp) bool {
 }
 
 func (v *versions) agrees(o *rscOp) bool {
-	_, agrees := answer(v.registry, v.current().value, &o.step)
+	_, agrees := outcome(v.registry, v.current().value, o.step)
 	return agrees
 }
 
 // put adds an operation whose answer fits, or one of unknown outcome.
-func (v *versions) put(i int) {
-	o, current := &v.ops[i], v.current()
-	next, changes := outcome(v.registry, current.value, &o.step)
+func (v *versions) put(i int32) {
+	o, current := v.ops[i], v.current()
+	next, changes := outcome(v.registry, current.value, o.step)
 	if o.known {
 		changes = o.Request.Kind == register.Write || !next.Equal(current.value)
 	}
@@ -135,7 +135,7 @@ func (v *versions) put(i int) {
 // settle gives rmws without a carstamp a place where they fit, before what returned at a time covers it.
 func (v *versions) settle(returned time.Duration, budget *int) {
 	for at := 0; at < len(v.loose) && *budget > 0 && v.ctx.Err() == nil; at++ {
-		o := &v.ops[v.loose[at]]
+		o := v.ops[v.loose[at]]
 		*budget--
 		if v.placed[at] || !o.known || o.Invoked > returned || !v.agrees(o) {
 			continue
@@ -150,7 +150,7 @@ func (v *versions) settle(returned time.Duration, budget *int) {
 func (v *versions) fill(o *rscOp) bool {
 	for most := 1; most <= maxFilled; most++ {
 		if v.fillBy(most, v.current().value, func(value register.Value) bool {
-			_, agrees := answer(v.registry, value, &o.step)
+			_, agrees := outcome(v.registry, value, o.step)
 			return agrees
 		}, nil) {
 			return true
@@ -178,7 +178,7 @@ func (v *versions) fillBy(count int, value register.Value, wanted func(register.
 		if v.budget--; v.budget < 0 {
 			return false
 		}
-		next, fits := outcome(v.registry, value, &v.ops[i].step)
+		next, fits := outcome(v.registry, value, v.ops[i].step)
 		if fits && v.fillBy(count-1, next, wanted, append(run, at)) {
 			return true
 		}
@@ -209,7 +209,7 @@ func (v *versions) finish() bool {
 		}
 		best := candidates[0]
 		for _, n := range candidates {
-			if changer := v.groups[n].changer; changer < 0 || v.ops[changer].Invoked < v.ops[i].Returned {
+			if changer := v.groups[n].changer; changer == noNode || v.ops[changer].Invoked < v.ops[i].Returned {
 				best = n
 			}
 		}

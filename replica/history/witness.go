@@ -4,8 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
-	"hash/fnv"
+	"hash/maphash"
 	"slices"
 	"time"
 
@@ -31,11 +30,10 @@ const (
 // If the carstamps may be counts, a first attempt takes them as such, which leaves the loose steps few places. A last
 // one lets rmws take effect before their carstamps. leftOut is how many unknown writes prepare left out: nobody saw
 // them, but they may count.
-func proved(ctx context.Context, registry *register.Registry, steps []step, leftOut int) bool {
-	r := replay{ctx: ctx, registry: registry}
+func proved(ctx context.Context, registry *register.Registry, steps []*step, leftOut int) bool {
+	r := replay{ctx: ctx, registry: registry, seed: maphash.MakeSeed()}
 	seen := stamps(registry, steps)
-	for i := range steps {
-		s := &steps[i]
+	for _, s := range steps {
 		if c, ok := seen[string(s.Request.Value)]; ok && lacksStamp(s) {
 			placed := *s
 			placed.Result.Carstamp = c
@@ -87,7 +85,7 @@ func (r *replay) run(tries int, from count) bool {
 			return false
 		}
 	}
-	r.first = 0
+	r.first, r.moved = 0, 0
 	r.placed, r.used, r.taken = make([]bool, len(r.loose)), make([]int, len(r.loose)), make([]bool, len(r.order))
 	r.failed = map[uint64]struct{}{}
 	r.budget = tries + 20*(len(r.order)+len(r.loose))
@@ -100,50 +98,41 @@ func lacksStamp(s *step) bool {
 
 // stamps are, by value, the carstamps of writes that were answered without: reads returned the value with it, or with
 // that of rmws on it, or the first rmw on the write was answered with the next one.
-func stamps(registry *register.Registry, steps []step) map[string]register.Carstamp {
-	var lacking []*step
-	for i := range steps {
-		if lacksStamp(&steps[i]) {
-			lacking = append(lacking, &steps[i])
-		}
-	}
-	if lacking == nil {
+func stamps(registry *register.Registry, steps []*step) map[string]register.Carstamp {
+	lacking := slices.DeleteFunc(slices.Clone(steps), func(s *step) bool { return !lacksStamp(s) })
+	if len(lacking) == 0 {
 		return nil // as with most protocols
 	}
 	told := map[register.Carstamp]bool{}
 	seen := map[string]register.Carstamp{}
-	for i := range steps {
-		s := &steps[i]
+	for _, s := range steps {
 		told[s.Result.Carstamp] = true
 		if s.Request.Kind == register.Read && s.Result.Value.Present() {
 			// Rmws that came between changed nothing, since no two writes here have one value.
-			seen[string(s.Result.Value)] = register.Carstamp{
-				Timestamp: s.Result.Carstamp.Timestamp, Writer: s.Result.Carstamp.Writer,
-			}
+			seen[string(s.Result.Value)] = baseOf(s)
 		}
 	}
-	for i := range steps {
-		s := &steps[i]
-		base := register.Carstamp{Timestamp: s.Result.Carstamp.Timestamp, Writer: s.Result.Carstamp.Writer}
+	for _, s := range steps {
+		base := baseOf(s)
 		if !s.known || s.Request.Kind != register.RMW || s.Result.Carstamp.RMWs != 1 || base.IsZero() || told[base] {
 			continue
 		}
-		var found *step
-		several := false // such as for a comparison that failed: it agrees with nearly all
-		for _, w := range lacking {
-			if _, agrees := answer(registry, w.Request.Value, s); agrees && w.from <= s.Returned &&
-				seen[string(w.Request.Value)].IsZero() {
-				several, found = found != nil, w
-			}
-			if several {
-				break
-			}
+		found := func(w *step) bool {
+			_, agrees := outcome(registry, w.Request.Value, s)
+			return agrees && w.from <= s.Returned && seen[string(w.Request.Value)].IsZero()
 		}
-		if found != nil && !several {
-			seen[string(found.Request.Value)], told[base] = base, true
+		// A comparison that failed, for one, agrees with nearly all, and says nothing.
+		i := slices.IndexFunc(lacking, found)
+		if i >= 0 && !slices.ContainsFunc(lacking[i+1:], found) {
+			seen[string(lacking[i].Request.Value)], told[base] = base, true
 		}
 	}
 	return seen
+}
+
+// baseOf is the carstamp of the write that a step's carstamp counts rmws from.
+func baseOf(s *step) register.Carstamp {
+	return register.Carstamp{Timestamp: s.Result.Carstamp.Timestamp, Writer: s.Result.Carstamp.Writer}
 }
 
 // observes is 1 for steps that take the carstamp of what they found, and so come after it.
@@ -179,31 +168,25 @@ type replay struct {
 	// of the last time.
 	early bool
 	taken []bool // steps of the order that came early
-	// failed are the points from which nothing led on: another order of the same loose steps comes to them again.
-	failed  map[uint64]struct{}
-	scratch []byte
+	moved uint64 // stands for what is placed and taken
+	// failed are the points from which nothing led on: another order of the same loose steps comes to them again. Two
+	// points of one digest could only have the proof fail.
+	failed map[uint64]struct{}
+	seed   maphash.Seed
 }
 
-// point is a digest of where an attempt is: before which step of the order, with which value and count, and which steps
-// were put before it. Two points of one digest could only have the proof fail.
-func (r *replay) point(i int, value register.Value, c count, unknown int) uint64 {
-	b := r.scratch[:0]
-	for _, n := range []uint64{uint64(i), uint64(unknown), c.timestamp, c.rmws, uint64(c.writes), uint64(c.changes)} {
-		b = binary.LittleEndian.AppendUint64(b, n)
-	}
-	for _, all := range [][]bool{r.placed, r.taken, {value.Present()}} {
-		for _, set := range all {
-			if set {
-				b = append(b, 1)
-			} else {
-				b = append(b, 0)
-			}
-		}
-	}
-	r.scratch = append(b, value...)
-	h := fnv.New64a()
-	_, _ = h.Write(r.scratch) // which never fails
-	return h.Sum64()
+// point is where an attempt is.
+type point struct {
+	before, unknown int // the step of the order, and how many unknown steps may be put before it
+	count
+	present      bool
+	value, moved uint64 // digests of the value, and of which steps were put before
+}
+
+// put marks a step as placed or taken early, or not any more. Those of the order are counted behind the loose ones.
+func (r *replay) put(marks []bool, i, number int) {
+	marks[i] = !marks[i]
+	r.moved ^= scramble(uint64(number))
 }
 
 // deepen, as a number of unknown steps, is to try none, then one, then more.
@@ -220,7 +203,7 @@ func (r *replay) at(i int, value register.Value, c count, unknown int) bool {
 			continue
 		}
 		s := r.order[i]
-		next, agrees := answer(r.registry, value, s)
+		next, agrees := outcome(r.registry, value, s)
 		agrees = agrees && !r.overdue(s.from)
 		if r.counted {
 			writes, rmws, possible := c.missing(s)
@@ -263,7 +246,8 @@ func (r *replay) place(i int, value register.Value, c count, unknown int) bool {
 	for r.first < len(r.loose) && r.placed[r.first] {
 		r.first++
 	}
-	from := r.point(i, value, c, unknown)
+	from := maphash.Comparable(r.seed,
+		point{i, unknown, c, value.Present(), maphash.Bytes(r.seed, value), r.moved})
 	if _, known := r.failed[from]; known {
 		return false
 	}
@@ -302,15 +286,15 @@ func (r *replay) advance(i int, value register.Value, c count, unknown int) bool
 		if r.budget--; r.budget < 0 || r.ctx.Err() != nil {
 			return false
 		}
-		next, agrees := answer(r.registry, value, s)
+		next, agrees := outcome(r.registry, value, s)
 		if !agrees || next.Equal(value) {
 			continue
 		}
-		r.taken[j] = true
+		r.put(r.taken, j, len(r.loose)+j)
 		if r.at(i, next, c, unknown) {
 			return true
 		}
-		r.taken[j] = false
+		r.put(r.taken, j, len(r.loose)+j)
 	}
 	return false
 }
@@ -318,15 +302,17 @@ func (r *replay) advance(i int, value register.Value, c count, unknown int) bool
 // try puts one loose step before order[i], and takes it back if that does not work out.
 func (r *replay) try(i, j int, value register.Value, c count, unknown int) bool {
 	s := r.loose[j]
-	r.placed[j] = true
-	defer func() { r.placed[j], r.first = false, min(r.first, j) }()
-	if s.known {
-		next, agrees := answer(r.registry, value, s)
-		return agrees && r.at(i, next, c.after(s), unknown)
-	}
-	next, changes := effect(r.registry, value, s)
-	if !changes {
+	next, fits := outcome(r.registry, value, s)
+	if !fits {
 		return false
+	}
+	r.put(r.placed, j, j)
+	defer func() {
+		r.put(r.placed, j, j)
+		r.first = min(r.first, j)
+	}()
+	if s.known {
+		return r.at(i, next, c.after(s), unknown)
 	}
 	if appends := len(next) > len(value) && bytes.HasPrefix(next, value); !appends || !r.shows(i, next) {
 		if unknown--; unknown < 0 {
