@@ -9,7 +9,7 @@ import (
 // others there were.
 type count struct {
 	timestamp, rmws uint64
-	// How many writes and rmws of unknown outcome may still have taken effect, where they are placed or where nobody
+	// How many writes and rmws of unknown outcome may still have taken effect, where they are placed or where no one
 	// saw it.
 	writes, changes int
 }
@@ -91,7 +91,7 @@ func (c count) missing(s *step) (writes, rmws uint64, possible bool) {
 	return 0, stamp.RMWs - c.rmws, stamp.Timestamp == c.timestamp && stamp.RMWs >= c.rmws
 }
 
-// reach is the count after a step that has a carstamp, if nobody saw the ones that are missing before it; it reports
+// reach is the count after a step that has a carstamp, if no one saw the ones that are missing before it; it reports
 // false if there are not so many.
 func (c count) reach(s *step, writes, rmws uint64) (count, bool) {
 	if writes > uint64(c.writes) || rmws > uint64(c.changes) {

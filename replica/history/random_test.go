@@ -172,7 +172,7 @@ func TestMutationsAreRefused(t *testing.T) {
 		}
 		history[i].Result.Value = register.Value("never written")
 		if v := Check(t.Context(), history, Options{Timeout: time.Minute, Brief: true}); v.Outcome != Violation {
-			t.Fatalf("seed %d: a read of what nobody wrote is %s", seed, v.Outcome)
+			t.Fatalf("seed %d: a read of what no one wrote is %s", seed, v.Outcome)
 		}
 	}
 }

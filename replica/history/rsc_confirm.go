@@ -147,7 +147,7 @@ func (c *rscChecker) shrink() []Operation {
 	return operations
 }
 
-// openRSC is an operation that nobody got the answer of: nothing if it is a read.
+// openRSC is an operation that no one got the answer of: nothing if it is a read.
 func openRSC(o *rscOp) []*rscOp {
 	var opened []*rscOp
 	for _, s := range open(o.step) {

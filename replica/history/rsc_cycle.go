@@ -17,7 +17,6 @@ const (
 type rscCycle struct {
 	nodes []int32
 	kinds []edgeKind // of the edge from each node to the next one, and from the last to the first
-	ops   int        // how many of the nodes are operations
 	total int        // how many operations the graph has
 }
 
@@ -41,19 +40,12 @@ func (g *rscGraph) cycles(ctx context.Context) []rscCycle {
 		sizes[c]++
 	}
 	budget, known := maxCycleWork, map[string]bool{}
-	s := rscShortest{
-		g: g, component: component, length: make([]int32, len(g.edges)), from: make([]int32, len(g.edges)),
-		kind: make([]edgeKind, len(g.edges)),
-	}
 	for start := range int32(len(g.ops)) {
 		if sizes[component[start]] < 2 || len(found) > 0 && budget < 0 || ctx.Err() != nil {
 			continue
 		}
-		cycle, work, ok := s.through(start)
+		cycle, work := g.through(start, component)
 		budget -= work
-		if !ok {
-			continue
-		}
 		operations := cycle.operations()
 		slices.Sort(operations)
 		if name := fmt.Sprint(operations); !known[name] {
@@ -61,129 +53,98 @@ func (g *rscGraph) cycles(ctx context.Context) []rscCycle {
 			found = append(found, cycle)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b rscCycle) int { return cmp.Compare(a.ops, b.ops) })
+	slices.SortStableFunc(found, func(a, b rscCycle) int {
+		return cmp.Compare(len(a.operations()), len(b.operations()))
+	})
 	return found[:min(len(found), maxCycles)]
 }
 
-// components numbers the strongly connected components (Tarjan's algorithm, without recursion).
+// components names each node's strongly connected component by one of its nodes (Kosaraju's algorithm): a walk against
+// the edges, from the node where one along them ended last, reaches a whole component, beside what was seen before.
 func (g *rscGraph) components() []int32 {
-	type frame struct {
-		node int32
-		next int
-	}
-	n := len(g.edges)
-	component, index, low := make([]int32, n), make([]int32, n), make([]int32, n)
-	for i := range component {
-		component[i] = -1
-	}
-	var stack []int32
-	var counter, number int32
-	for root := range int32(n) {
-		if index[root] != 0 {
-			continue
+	reversed := make([][]rscEdge, len(g.edges))
+	for n, edges := range g.edges {
+		for _, e := range edges {
+			reversed[e.to] = append(reversed[e.to], rscEdge{to: int32(n)})
 		}
-		frames := []frame{{root, 0}}
-		for len(frames) > 0 {
-			f := &frames[len(frames)-1]
-			v := f.node
-			if f.next == 0 && index[v] == 0 {
-				counter++
-				index[v], low[v] = counter, counter
-				stack = append(stack, v)
-			}
-			if f.next < len(g.edges[v]) {
-				w := g.edges[v][f.next].to
-				f.next++
-				switch {
-				case index[w] == 0:
-					frames = append(frames, frame{w, 0})
-				case component[w] < 0:
-					low[v] = min(low[v], index[w])
-				}
-				continue
-			}
-			frames = frames[:len(frames)-1]
-			if len(frames) > 0 {
-				u := frames[len(frames)-1].node
-				low[u] = min(low[u], low[v])
-			}
-			if low[v] == index[v] {
-				for {
-					w := stack[len(stack)-1]
-					stack = stack[:len(stack)-1]
-					component[w] = number
-					if w == v {
-						break
-					}
-				}
-				number++
-			}
+	}
+	var order []int32
+	seen := make([]bool, len(g.edges))
+	for n := range int32(len(g.edges)) {
+		order = walk(g.edges, n, seen, order)
+	}
+	component := make([]int32, len(g.edges))
+	seen = make([]bool, len(g.edges))
+	for _, n := range slices.Backward(order) {
+		for _, same := range walk(reversed, n, seen, nil) {
+			component[same] = n
 		}
 	}
 	return component
 }
 
-// rscShortest finds shortest cycles; what it needs is made once.
-type rscShortest struct {
-	g         *rscGraph
-	component []int32
-	length    []int32 // in operations, from the start, plus one; 0 if not reached
-	from      []int32
-	kind      []edgeKind
-	reached   []int32
+// walk appends what a node leads to and was not seen, depth first: each node after what it leads to, and so the first
+// one last.
+func walk(edges [][]rscEdge, from int32, seen []bool, order []int32) []int32 {
+	for stack := []int32{from}; len(stack) > 0; {
+		n := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		switch {
+		case n < 0: // all that the node leads to was seen
+			order = append(order, ^n)
+		case !seen[n]:
+			seen[n] = true
+			stack = append(stack, ^n)
+			for _, e := range edges[n] {
+				stack = append(stack, e.to)
+			}
+		}
+	}
+	return order
 }
 
-// through finds a shortest cycle through an operation, counted in operations, and how many edges it followed.
-func (s *rscShortest) through(start int32) (cycle rscCycle, work int, ok bool) {
-	defer func() {
-		for _, n := range s.reached {
-			s.length[n] = 0
-		}
-		s.reached = s.reached[:0]
-	}()
+// rscStep is how the search for a cycle came to a node.
+type rscStep struct {
+	from int32
+	kind edgeKind
+}
+
+// through finds a shortest cycle through an operation, counted in operations, and how many edges it followed. The
+// operation is not alone in its component, so that there is one.
+func (g *rscGraph) through(start int32, component []int32) (cycle rscCycle, work int) {
 	// Points cost nothing, so that they are looked at before the operations that are as far away.
 	level, next := []int32{start}, []int32(nil)
-	s.length[start] = 1
-	s.reached = append(s.reached, start)
-	for len(level) > 0 {
+	reached := map[int32]rscStep{}
+	for {
 		for len(level) > 0 {
 			n := level[len(level)-1]
 			level = level[:len(level)-1]
-			for _, e := range s.g.edges[n] {
+			for _, e := range g.edges[n] {
 				work++
-				if e.to == start {
-					return s.back(start, n, e.why), work, true
-				}
-				if s.component[e.to] != s.component[start] || s.length[e.to] != 0 {
+				if _, again := reached[e.to]; again || component[e.to] != component[start] {
 					continue
 				}
-				s.reached = append(s.reached, e.to)
-				s.from[e.to], s.kind[e.to] = n, e.why
-				if int(e.to) < len(s.g.ops) {
-					s.length[e.to] = s.length[n] + 1
+				reached[e.to] = rscStep{n, e.why}
+				switch {
+				case e.to == start:
+					return g.back(start, reached), work
+				case int(e.to) < len(g.ops):
 					next = append(next, e.to)
-				} else {
-					s.length[e.to] = s.length[n]
+				default:
 					level = append(level, e.to)
 				}
 			}
 		}
 		level, next = next, level
 	}
-	return rscCycle{}, work, false
 }
 
-func (s *rscShortest) back(start, last int32, why edgeKind) rscCycle {
-	c := rscCycle{kinds: []edgeKind{why}, total: len(s.g.ops)}
-	for n := last; ; n = s.from[n] {
-		c.nodes = append(c.nodes, n)
-		if int(n) < len(s.g.ops) {
-			c.ops++
-		}
-		if n == start {
-			break
-		}
-		c.kinds = append(c.kinds, s.kind[n])
+// back is the cycle from an operation to itself.
+func (g *rscGraph) back(start int32, reached map[int32]rscStep) rscCycle {
+	c := rscCycle{total: len(g.ops)}
+	for n := start; len(c.nodes) == 0 || n != start; n = reached[n].from {
+		c.nodes = append(c.nodes, reached[n].from)
+		c.kinds = append(c.kinds, reached[n].kind)
 	}
 	slices.Reverse(c.nodes)
 	slices.Reverse(c.kinds)

@@ -163,7 +163,7 @@ func TestWrongCarstampsRefuseNothing(t *testing.T) {
 		}
 		counts[v.Outcome]++
 		if v.Outcome == Undecided && v.Explanation == "" {
-			t.Fatalf("seed %d: nobody knows why it is undecided", seed)
+			t.Fatalf("seed %d: no one knows why it is undecided", seed)
 		}
 	}
 	if counts[RegularSequential] < 50 || counts[Undecided] == 0 {

@@ -194,7 +194,7 @@ func (s *rscSearch) revert(done []undo) {
 // search reports whether what is left can follow.
 func (s *rscSearch) search() bool {
 	var done []undo
-	// What can't change anything may come as soon as it fits, and a write that nobody reads as soon as nobody needs
+	// What can't change anything may come as soon as it fits, and a write that no one reads as soon as no one needs
 	// what it covers: nothing is lost by that.
 	for progress := true; progress; {
 		progress = false
@@ -259,7 +259,7 @@ func (s *rscSearch) unread(n int32) bool {
 }
 
 // moves lists what may come next, what is most likely first: writes in the order of their return, and those of unknown
-// outcome only where somebody may have seen them.
+// outcome only where someone may have seen them.
 func (s *rscSearch) moves() []move {
 	waiting := map[[2]int32]bool{} // key and value that a read waits for
 	for _, n := range s.ready {

@@ -32,7 +32,7 @@ type versions struct {
 	placed   []bool
 	stray    []int32 // reads for which the carstamp is no help
 	budget   int
-	// Whether a gap between carstamps is taken for an operation of unknown outcome, even if nobody needs one there.
+	// Whether a gap between carstamps is taken for an operation of unknown outcome, even if no one needs one there.
 	eager bool
 	stamp register.Carstamp // of the last operation that had one
 }
@@ -41,11 +41,10 @@ type versions struct {
 // reports whether it has found a place for all that certainly happened, in which every answer fits. Operations of
 // unknown outcome that are in no group never took effect.
 func orderKey(ctx context.Context, registry *register.Registry, ops []*rscOp, key []int32) ([]rscGroup, bool) {
-	groups, ok := orderKeyOnce(ctx, registry, ops, key, false)
-	if !ok {
-		groups, ok = orderKeyOnce(ctx, registry, ops, key, true)
+	if groups, ok := orderKeyOnce(ctx, registry, ops, key, false); ok {
+		return groups, true
 	}
-	return groups, ok
+	return orderKeyOnce(ctx, registry, ops, key, true)
 }
 
 func orderKeyOnce(
@@ -91,7 +90,7 @@ func (v *versions) next(i int32) bool {
 	o := v.ops[i]
 	if o.Request.Kind == register.Write {
 		v.settle(o.Returned, &v.budget)
-	} else if !(v.eager && v.gap(o) && v.fill(o)) && !v.agrees(o) && !v.fill(o) {
+	} else if !(v.eager && v.gap(o) && v.fill(o)) && !v.agrees(o, v.current().value) && !v.fill(o) {
 		if o.Request.Kind == register.RMW {
 			return false
 		}
@@ -113,8 +112,8 @@ func (v *versions) gap(o *rscOp) bool {
 	return v.stamp.Less(c)
 }
 
-func (v *versions) agrees(o *rscOp) bool {
-	_, agrees := outcome(v.registry, v.current().value, o.step)
+func (v *versions) agrees(o *rscOp, value register.Value) bool {
+	_, agrees := outcome(v.registry, value, o.step)
 	return agrees
 }
 
@@ -137,7 +136,7 @@ func (v *versions) settle(returned time.Duration, budget *int) {
 	for at := 0; at < len(v.loose) && *budget > 0 && v.ctx.Err() == nil; at++ {
 		o := v.ops[v.loose[at]]
 		*budget--
-		if v.placed[at] || !o.known || o.Invoked > returned || !v.agrees(o) {
+		if v.placed[at] || !o.known || o.Invoked > returned || !v.agrees(o, v.current().value) {
 			continue
 		}
 		v.placed[at] = true
@@ -149,20 +148,17 @@ func (v *versions) settle(returned time.Duration, budget *int) {
 // fill puts operations without a carstamp behind all others, the fewest that explain an answer.
 func (v *versions) fill(o *rscOp) bool {
 	for most := 1; most <= maxFilled; most++ {
-		if v.fillBy(most, v.current().value, func(value register.Value) bool {
-			_, agrees := outcome(v.registry, value, o.step)
-			return agrees
-		}, nil) {
+		if v.fillBy(most, v.current().value, o, nil) {
 			return true
 		}
 	}
 	return false
 }
 
-// fillBy tries runs of exactly so many operations from a value. It puts the first one that leads to what is wanted.
-func (v *versions) fillBy(count int, value register.Value, wanted func(register.Value) bool, run []int) bool {
+// fillBy tries runs of exactly so many operations from a value. It puts the first one that explains an answer.
+func (v *versions) fillBy(count int, value register.Value, o *rscOp, run []int) bool {
 	if count == 0 {
-		if !wanted(value) {
+		if !v.agrees(o, value) {
 			return false
 		}
 		for _, at := range run {
@@ -179,7 +175,7 @@ func (v *versions) fillBy(count int, value register.Value, wanted func(register.
 			return false
 		}
 		next, fits := outcome(v.registry, value, v.ops[i].step)
-		if fits && v.fillBy(count-1, next, wanted, append(run, at)) {
+		if fits && v.fillBy(count-1, next, o, append(run, at)) {
 			return true
 		}
 	}

@@ -38,7 +38,7 @@ func TestCheckStaleTellsHistoriesApart(t *testing.T) {
 			write("a", 1, 2, "x"), write("a", 21, 22, "y"), mayBeStale(readOf("b", 30, 60, "x"))}},
 		{"absent, within the bound", Linearizable, []Operation{write("a", 1, 2, "x"), mayBeStale(absent("b", 8, 9))}},
 		{"absent, beyond it", Violation, []Operation{write("a", 1, 2, "x"), mayBeStale(absent("b", 20, 21))}},
-		{"what nobody wrote", Violation, []Operation{write("a", 1, 2, "x"), mayBeStale(readOf("b", 5, 6, "y"))}},
+		{"what no one wrote", Violation, []Operation{write("a", 1, 2, "x"), mayBeStale(readOf("b", 5, 6, "y"))}},
 		{"what is written later", Violation, []Operation{mayBeStale(readOf("b", 1, 2, "x")), write("a", 3, 4, "x")}},
 		{"back and forth", Linearizable, []Operation{
 			write("a", 1, 2, "x"), write("a", 21, 22, "y"),
@@ -46,7 +46,7 @@ func TestCheckStaleTellsHistoriesApart(t *testing.T) {
 			mayBeStale(readOf("b", 28, 29, "y"))}},
 		{"what is lost later", Violation, []Operation{
 			write("a", 1, 2, "x"), lost, mayBeStale(readOf("c", 23, 24, "lost")), readOf("d", 40, 41, "x")}},
-		{"what is lost later, of which nobody was told", Linearizable, []Operation{
+		{"what is lost later, of which no one was told", Linearizable, []Operation{
 			write("a", 1, 2, "x"), lost, mayBeStale(readOf("c", 23, 24, "x")), readOf("d", 40, 41, "x")}},
 		{"what is there later", Linearizable, []Operation{
 			write("a", 1, 2, "x"), lost, mayBeStale(readOf("c", 23, 24, "lost")), readOf("d", 40, 41, "lost")}},

@@ -31,7 +31,7 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// hard is a history whose check takes longer than anybody waits: many clients append at once and nobody looks before
+// hard is a history whose check takes longer than anybody waits: many clients append at once and no one looks before
 // the end, so that all orders must be tried.
 func hard() []Operation {
 	var history []Operation

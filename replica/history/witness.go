@@ -28,7 +28,7 @@ const (
 // are put between them where they fit.
 //
 // If the carstamps may be counts, a first attempt takes them as such, which leaves the loose steps few places. A last
-// one lets rmws take effect before their carstamps. leftOut is how many unknown writes prepare left out: nobody saw
+// one lets rmws take effect before their carstamps. leftOut is how many unknown writes prepare left out: no one saw
 // them, but they may count.
 func proved(ctx context.Context, registry *register.Registry, steps []*step, leftOut int) bool {
 	r := replay{ctx: ctx, registry: registry, seed: maphash.MakeSeed()}

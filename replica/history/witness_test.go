@@ -13,7 +13,7 @@ import (
 )
 
 // Writes that were answered before their places were known are put where reads and rmws found them, without a search;
-// those that nobody found fit anywhere in their time.
+// those that no one found fit anywhere in their time.
 func TestWritesWithoutCarstampsArePlaced(t *testing.T) {
 	at := func(timestamp, rmws uint64, o Operation) Operation {
 		o.Result.Carstamp = register.Carstamp{Timestamp: timestamp, Writer: 1, RMWs: rmws}
@@ -27,7 +27,7 @@ func TestWritesWithoutCarstampsArePlaced(t *testing.T) {
 			write("c1"+name, from, from+90, "1"+name), // found by a read, last
 			write("c2"+name, from, from+90, "2"+name), // found by an rmw
 			write("c3"+name, from, from+90, "3"+name), // found by one that could have found any of them, first
-			write("c0"+name, from, from+90, "0"+name), // found by nobody
+			write("c0"+name, from, from+90, "0"+name), // found by no one
 			at(stamp+1, 1, rmw("c7", from+10, from+80, "0", register.CompareAndSwap, "none", "y")),
 			at(stamp+2, 1, rmw("c4", from+10, from+80, "2"+name, register.GetAndSet, "x")),
 			at(stamp+2, 1, readOf("c5", from+20, from+85, "x")),
@@ -76,7 +76,7 @@ func TestAppendsThatAReadShowsArePlaced(t *testing.T) {
 	}
 }
 
-// A write that nobody found fits where one of unknown outcome was, as far as the first answers tell. Of many unknown
+// A write that no one found fits where one of unknown outcome was, as far as the first answers tell. Of many unknown
 // ones, it takes the replay some time to come back to that.
 func TestReplayComesBackFromAWrongWrite(t *testing.T) {
 	var operations []Operation
@@ -98,7 +98,7 @@ func TestReplayComesBackFromAWrongWrite(t *testing.T) {
 }
 
 // Where carstamps count, they tell how many of the writes without one come between two operations, also of those of
-// unknown outcome that nobody saw. The same carstamps with gaps between them prove less.
+// unknown outcome that no one saw. The same carstamps with gaps between them prove less.
 func TestCarstampsThatCountTellHowManyWritesThereWere(t *testing.T) {
 	proves := func(history []Operation) bool {
 		merged, _, _ := mergeRetries(partition(history)["k0"])
@@ -129,7 +129,7 @@ func TestCarstampsThatCountTellHowManyWritesThereWere(t *testing.T) {
 
 // Histories of EPaxos with seven members that a search does not get through. In the first, of schedule 754, a read
 // after rmws that changed nothing tells where the write of its value is, which could also be one of many places
-// earlier. In the second, of schedule 1013489, a dozen writes whose place nobody tells are put in one order after the
+// earlier. In the second, of schedule 1013489, a dozen writes whose place no one tells are put in one order after the
 // other, and lead to the same again.
 func TestHardHistoriesAreProved(t *testing.T) {
 	for name, count := range map[string]int{"refused_rmws": 88, "unknown_writes": 70} {

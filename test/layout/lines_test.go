@@ -18,7 +18,7 @@ const maxColumns = 120
 var narrow = []string{
 	"api", "client", "cmd/georegister-operator", "cmd/logging", "cmd/program", "config", "controllers/apply",
 	"controllers/build", "controllers/chaosmesh", "controllers/world", "hack", "replica/configfile", "replica/durable",
-	"replica/meter", "replica/profile", "replica/proof", "replica/protocol/abd", "replica/protocol/catalog",
+	"replica/history", "replica/meter", "replica/profile", "replica/proof", "replica/protocol/abd", "replica/protocol/catalog",
 	"replica/protocol/epaxos", "replica/protocol/quorum", "replica/protocol/slab", "replica/register", "test/apiserver",
 	"test/bench", "test/chart", "test/clients", "test/cluster", "test/e2e",
 }
