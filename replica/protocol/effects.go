@@ -37,17 +37,14 @@ type Effects struct {
 	Fault error
 }
 
-// Add adds what else is asked of the world in the same step: later mutations, of the same journal, are in one batch with
-// the earlier ones. The first fault counts.
-func (e *Effects) Add(more Effects) {
+// Add adds what else is asked of the world in the same step. The first fault counts.
+func (e *Effects) Add(more *Effects) {
 	e.Send = append(e.Send, more.Send...)
 	e.Complete = append(e.Complete, more.Complete...)
 	e.SendAfterPersist = append(e.SendAfterPersist, more.SendAfterPersist...)
 	e.CompleteAfterPersist = append(e.CompleteAfterPersist, more.CompleteAfterPersist...)
 	e.Refused = append(e.Refused, more.Refused...)
-	if more.Persist.Sequence != 0 {
-		e.Persist = Batch{Sequence: more.Persist.Sequence, Mutations: append(e.Persist.Mutations, more.Persist.Mutations...)}
-	}
+	e.Persist.Add(more.Persist)
 	if e.Fault == nil {
 		e.Fault = more.Fault
 	}

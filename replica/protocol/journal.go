@@ -45,6 +45,13 @@ type Batch struct {
 	Mutations []Mutation
 }
 
+// Add makes a batch one with a later one of the same journal.
+func (b *Batch) Add(later Batch) {
+	if later.Sequence != 0 {
+		*b = Batch{Sequence: later.Sequence, Mutations: append(b.Mutations, later.Mutations...)}
+	}
+}
+
 // Journal is a protocol's view of its disk: what is durable, overlaid with what is not yet. A protocol reads
 // its own mutations at once, and can ask whether what it read could still be lost.
 type Journal struct {

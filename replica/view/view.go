@@ -138,6 +138,14 @@ func (v View) Before() View { return v.side(func(m Member) bool { return !m.Join
 // After is the plain view with the members after the change, of the same epoch; of a plain view, the view itself.
 func (v View) After() View { return v.side(func(m Member) bool { return !m.Leaving }) }
 
+// Sides is the views of which every quorum has to hold one: those before and after a change, or the plain view itself.
+func (v View) Sides() []View {
+	if !v.Joint() {
+		return []View{v}
+	}
+	return []View{v.Before(), v.After()}
+}
+
 // side is one of the two views; that of a plain view shares its list of members.
 func (v View) side(has func(Member) bool) View {
 	if !v.Joint() {
@@ -167,10 +175,10 @@ func (v View) Meets(has func(MemberID) bool) bool {
 
 // each reports whether a set of members has as many of each side as that side needs.
 func (v View) each(has func(MemberID) bool, needs func(side View) int) bool {
-	for _, side := range []View{v.Before(), v.After()} {
+	for _, side := range v.Sides() {
 		n := 0
-		for _, m := range side.Members {
-			if has(m.ID) {
+		for i := range side.Members {
+			if has(side.Members[i].ID) {
 				n++
 			}
 		}
@@ -237,7 +245,12 @@ func (v View) Digest() string {
 
 // Index is the position of a member in the view, or -1.
 func (v View) Index(id MemberID) int {
-	return slices.IndexFunc(v.Members, func(m Member) bool { return m.ID == id })
+	for i := range v.Members { // by reference: it is asked for each message
+		if v.Members[i].ID == id {
+			return i
+		}
+	}
+	return -1
 }
 
 // Size is the number of members, n in the papers.

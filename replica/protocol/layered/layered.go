@@ -207,7 +207,8 @@ func (p *Protocol) Ready() protocol.Effects {
 		e.CompleteAfterPersist = append(e.CompleteAfterPersist, e.Complete...)
 		e.Send, e.Complete = nil, nil
 	}
-	e.Add(p.Outbox.Ready())
+	own := p.Outbox.Ready()
+	e.Add(&own)
 	return e
 }
 
@@ -299,7 +300,7 @@ func (p *Protocol) fragments() view.Fragments {
 // one hears of the name.
 func (p *Protocol) durable(f *quorum.Tally) bool {
 	v := p.Config.View
-	for _, side := range []view.View{v.Before(), v.After()} {
+	for _, side := range v.Sides() {
 		need := p.need(side)
 		switch {
 		case p.mistakes.WriteAtOnce:

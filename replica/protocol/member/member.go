@@ -323,14 +323,13 @@ func (m *Member) Ready() protocol.Effects {
 	if m.state != querying && m.state != asking {
 		m.disks.Note()
 	}
-	own := m.effects.Effects
-	m.effects = effects{}
-	e := own
+	var e protocol.Effects
 	if m.inner != nil {
 		e = m.inner.Ready()
-		e.Add(own)
 	}
-	e.Add(protocol.Effects{Persist: m.journal.Take()}) // after the inner protocol's mutations
+	e.Add(&m.effects.Effects)
+	m.effects = effects{}
+	e.Persist.Add(m.journal.Take()) // after the inner protocol's mutations
 	if e.Fault != nil {
 		return protocol.Effects{Fault: e.Fault} // nothing of a broken turn may last or leave
 	}

@@ -65,7 +65,7 @@ func New(k *kernel.Kernel, env *schedule.Environment, start Start, traced bool, 
 	for _, nd := range w.Nodes {
 		sites = append(sites, nd.Site)
 	}
-	w.Network = network.New(k, env, w.Diagram, sites)
+	w.Network = network.New(k, env, w.Diagram, w, sites)
 	w.Clients = clients.New(k, env, w.Network, w, w.Diagram)
 	w.FirstAsked = slices.Clone(w.Nodes[:n])
 	return w, v

@@ -62,13 +62,13 @@ func (nd *Node) sync() {
 	}
 	nd.Log.Syncing = len(nd.Log.Entries)
 	d := nd.World.Environment.Disks[nd.Site]
-	nd.After(nd.Draw.Between(d.Low, d.High), nd.synced)
+	nd.After(nd.Draw.Between(d.Low, d.High), nd.timers.synced)
 }
 
 // synced makes durable what the fsync in flight covered.
 func (nd *Node) synced() {
 	if nd.Paused { // the disk is done, but the process does not hear of it yet
-		nd.After(time.Millisecond, nd.synced)
+		nd.After(time.Millisecond, nd.timers.synced)
 		return
 	}
 	if nd.Witness != nil {

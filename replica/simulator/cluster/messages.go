@@ -27,33 +27,35 @@ func (w *Cluster) send(from *Node, shard int, envelopes []protocol.Envelope) {
 	}
 }
 
-// transmit sends a message from one node to another: of a process that crashes, some may not have left the machine.
+// transmit sends a message from one node to another.
 func (w *Cluster) transmit(from *Node, to int, m *peerv1.Message) {
-	life, held := from.life, from.Held
-	w.Network.Carry(network.Message{
-		From: from.Index, To: to,
-		Left:   func(draw kernel.Stream) bool { return from.life == life || !draw.Chance(from.cut) },
-		Arrive: func(m *peerv1.Message) { w.arrive(from, w.Nodes[to], m, held) },
-	}, m)
+	w.Network.Carry(network.Message{From: from.Index, To: to, Life: from.life, View: from.Held, Content: m})
 }
 
-// arrive is the arrival of a message that was sent in a view, by its position.
-func (w *Cluster) arrive(from, nd *Node, m *peerv1.Message, held int) {
+// Left implements network.Ends: of a process that crashes, some messages may not have left the machine.
+func (w *Cluster) Left(m *network.Message, draw kernel.Stream) bool {
+	from := w.Nodes[m.From]
+	return from.life == m.Life || !draw.Chance(from.cut)
+}
+
+// Arrive implements network.Ends.
+func (w *Cluster) Arrive(m *network.Message) {
+	from, nd := w.Nodes[m.From], w.Nodes[m.To]
 	if nd.Down {
-		w.Diagram.Dropped(from.Index, nd.Index, m, "down")
+		w.Diagram.Dropped(m.From, m.To, m.Content, "down")
 		return
 	}
-	if held != nd.Held && nd.Witness == nil && from.Witness == nil {
+	if m.View != nd.Held && nd.Witness == nil && from.Witness == nil {
 		w.Took("change.other-epoch")
 		if w.Environment.Partitioned != nil {
-			w.teach(held, nd, from) // what comes from another view has to be refused by the member that gets it
+			w.teach(m.View, nd, from) // what comes from another view has to be refused by the member that gets it
 		} else if !w.Environment.Mistakes.AnyEpoch {
-			w.teach(held, nd, from)
-			w.Diagram.Dropped(from.Index, nd.Index, m, "another view")
+			w.teach(m.View, nd, from)
+			w.Diagram.Dropped(m.From, m.To, m.Content, "another view")
 			return
 		}
 	}
-	nd.Input(Input{from: view.MemberID(from.Index + 1), Message: m})
+	nd.Input(Input{from: view.MemberID(m.From + 1), Message: m.Content})
 }
 
 // teach lets whichever of two nodes is behind learn the newer view, as the hellos of their streams do: the sender of a

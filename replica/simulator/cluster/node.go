@@ -36,6 +36,7 @@ type Node struct {
 	Down    bool
 	Inbox   []Input
 	armed   bool // a turn is scheduled
+	timers  timers
 	Paused  bool
 	Since   time.Duration    // when it was paused last
 	Slow    *faults.Injected // nil: it is as fast as ever
@@ -61,6 +62,9 @@ type Node struct {
 	barriers []*barrier // as they began
 }
 
+// timers are a node's own events, made once: they happen again and again.
+type timers struct{ ticked, turn, synced func() }
+
 // shard is a part of the keys with a protocol of its own.
 type shard struct {
 	Disk     *machine.Disk
@@ -79,6 +83,7 @@ type Input struct {
 
 func newNode(w *Cluster, index, site int) *Node {
 	nd := &Node{World: w, Index: index, Site: site, Draw: w.Draws(kernel.ForNode, uint64(index)), Down: true, Disks: 1, Held: None}
+	nd.timers = timers{nd.ticked, nd.turn, nd.synced}
 	nd.Config = protocol.Config{
 		Self:      view.MemberID(index + 1),
 		Functions: w.functions,
@@ -159,7 +164,7 @@ func (nd *Node) begin(continued bool) {
 		nd.tick(p, nd.Clock.Read(w.Now))
 		nd.flush(i)
 	}
-	nd.After(nd.Draw.Between(0, w.Environment.Retry/4), nd.ticked)
+	nd.After(nd.Draw.Between(0, w.Environment.Retry/4), nd.timers.ticked)
 }
 
 // shuffle changes whom the next process takes for near. The last one keeps what it was told.
@@ -200,12 +205,7 @@ func (nd *Node) stop(intact, cut int) {
 
 // After has something happen at the node later, unless its process has ended by then.
 func (nd *Node) After(wait time.Duration, do func()) {
-	life := nd.life
-	nd.World.After(wait, func() {
-		if nd.life == life {
-			do()
-		}
-	})
+	nd.World.AfterIn(&nd.life, wait, do)
 }
 
 func (nd *Node) Restart() {
@@ -245,7 +245,7 @@ func (nd *Node) Input(in Input) {
 		return
 	}
 	nd.armed = true
-	nd.After(wait, nd.turn)
+	nd.After(wait, nd.timers.turn)
 }
 
 func (nd *Node) turn() {
@@ -284,7 +284,7 @@ func (nd *Node) work() {
 // ticked is the timer. A paused process finds it due when it goes on.
 func (nd *Node) ticked() {
 	w := nd.World
-	nd.After(w.Environment.Retry/4, nd.ticked)
+	nd.After(w.Environment.Retry/4, nd.timers.ticked)
 	if nd.Paused || !nd.Acts {
 		return
 	}

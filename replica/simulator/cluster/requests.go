@@ -136,7 +136,7 @@ func (nd *Node) fenced(b *barrier, shard int, result register.Result) {
 		nd.Inbox = append(nd.Inbox, Input{client: b.who.client, attempt: b.who.attempt, behind: b})
 		if !nd.Paused && !nd.armed {
 			nd.armed = true
-			nd.After(0, nd.turn)
+			nd.After(0, nd.timers.turn)
 		}
 	}
 	nd.barriers = slices.Delete(nd.barriers, at, at+1)

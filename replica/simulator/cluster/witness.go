@@ -113,7 +113,7 @@ func (x *witness) sync() {
 	x.syncing = len(x.waiting)
 	w := x.node.World
 	d := w.Environment.Disks[x.node.Site]
-	x.node.After(x.node.Draw.Between(d.Low, d.High), x.node.synced)
+	x.node.After(x.node.Draw.Between(d.Low, d.High), x.node.timers.synced)
 }
 
 func (x *witness) synced() {

@@ -48,8 +48,19 @@ func (k *Kernel) TookWithFaults(path string) {
 
 // After has something happen after some time. What is to happen at one time happens in the order of these calls.
 func (k *Kernel) After(wait time.Duration, do func()) {
+	k.Schedule(wait, function(do))
+}
+
+// AfterIn has something happen to a process after some time, unless that has ended by then: its life is another one.
+func (k *Kernel) AfterIn(life *uint32, wait time.Duration, do func()) {
 	k.sequence++
-	k.queue.push(event{at: k.Now + wait, sequence: k.sequence, do: do})
+	k.queue.push(event{at: k.Now + wait, sequence: k.sequence, Event: function(do), life: life, begun: *life})
+}
+
+// Schedule is After for what holds its own data: no function has to be made for each.
+func (k *Kernel) Schedule(wait time.Duration, e Event) {
+	k.sequence++
+	k.queue.push(event{at: k.Now + wait, sequence: k.sequence, Event: e})
 }
 
 // Fail notes the first thing that must not happen; the run ends there.
@@ -87,7 +98,9 @@ func (k *Kernel) Run(until time.Duration, done func() bool) bool {
 				k.Progress()
 			}
 		}
-		e.do()
+		if e.life == nil || *e.life == e.begun {
+			e.Happen()
+		}
 	}
 	return false
 }

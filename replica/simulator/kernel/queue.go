@@ -2,11 +2,20 @@ package kernel
 
 import "time"
 
+// Event is what happens.
+type Event interface{ Happen() }
+
+type function func()
+
+func (do function) Happen() { do() }
+
 // event is something that happens at a time. Events of one time happen in the order in which they were made.
 type event struct {
 	at       time.Duration
 	sequence uint64
-	do       func()
+	Event
+	life  *uint32 // of the process that it happens to; nil: to none
+	begun uint32  // the life in which it was made
 }
 
 // queue is a binary heap by (at, sequence), typed because it is the simulator's hottest loop.

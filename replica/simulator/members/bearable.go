@@ -10,7 +10,7 @@ import (
 // bearable reports whether a view is available, on both sides of a change, without those that are lost, and one more
 // perhaps.
 func (m *Manager) bearable(v view.View, also *cluster.Node) bool {
-	for _, side := range []view.View{v.Before(), v.After()} {
+	for _, side := range v.Sides() {
 		lost := 0
 		for _, member := range side.Members {
 			if nd := m.Nodes[member.ID-1]; nd.Lost || nd == also {

@@ -19,6 +19,7 @@ type Network struct {
 	Faults  []*faults.Injected // of the run; of two of one kind, the later is in force
 
 	env   *schedule.Environment
+	ends  Ends
 	sites []int // of the nodes, by their positions in the environment
 	links []link
 
@@ -40,9 +41,9 @@ type link struct {
 	reorder   *faults.Injected
 }
 
-// New makes the network of nodes at some sites of an environment.
-func New(k *kernel.Kernel, env *schedule.Environment, d *diagram.Diagram, sites []int) *Network {
-	n := &Network{Kernel: k, Diagram: d, env: env, sites: sites}
+// New makes the network between the nodes at some sites of an environment.
+func New(k *kernel.Kernel, env *schedule.Environment, d *diagram.Diagram, ends Ends, sites []int) *Network {
+	n := &Network{Kernel: k, Diagram: d, env: env, ends: ends, sites: sites}
 	for a, from := range sites {
 		for b, to := range sites {
 			index := uint64(a)<<16 | uint64(b)
@@ -73,18 +74,25 @@ func (n *Network) delay(l *link, draw kernel.Stream) time.Duration {
 	return l.oneWay + draw.Between(0, l.oneWay*time.Duration(n.env.Jitter)/1000)
 }
 
+// Ends is the nodes between which messages go.
+type Ends interface {
+	// Left reports whether a message had left the machine of a process that has stopped since.
+	Left(*Message, kernel.Stream) bool
+	// Arrive is called at the end of a message's way, unless the message is lost.
+	Arrive(*Message)
+}
+
 // Message is a message on its way.
 type Message struct {
 	From, To int
-	// Left reports whether it had left the machine of a process that has stopped since.
-	Left func(kernel.Stream) bool
-	// Arrive is called at its end, unless it is lost.
-	Arrive func(*peerv1.Message)
+	Life     uint32 // of the process that sent it
+	View     int    // the one in which it was sent, by its position
+	Content  *peerv1.Message
 }
 
-// Carry takes what a message holds over a link, as the faults in force have it.
-func (n *Network) Carry(m Message, content *peerv1.Message) {
-	l := n.link(m.From, m.To)
+// Carry takes a message over a link, as the faults in force have it.
+func (n *Network) Carry(m Message) {
+	l, content := n.link(m.From, m.To), m.Content
 	draw := l.drawFor(content)
 	if l.partition != nil {
 		l.partition.Touch(n.Busy)
@@ -96,12 +104,12 @@ func (n *Network) Carry(m Message, content *peerv1.Message) {
 		n.Diagram.Dropped(m.From, m.To, content, "lost")
 		return
 	}
-	first := n.seal(content)
+	first := n.seal(m)
 	if l.duplicate != nil && draw.Chance(l.duplicate.Rate) {
 		l.duplicate.Touch(n.Busy)
-		second := n.seal(content)
+		second := n.seal(m)
 		l.inFlight++
-		n.After(n.delay(l, draw)+draw.Between(0, l.duplicate.Size), func() { n.arrive(&m, second) })
+		n.Schedule(n.delay(l, draw)+draw.Between(0, l.duplicate.Size), second)
 	}
 	after := n.delay(l, draw)
 	if l.reorder != nil && draw.Chance(l.reorder.Rate) {
@@ -112,27 +120,29 @@ func (n *Network) Carry(m Message, content *peerv1.Message) {
 		l.arrives = n.Now + after
 	}
 	l.inFlight++
-	n.After(after, func() { n.arrive(&m, first) })
+	n.Schedule(after, first)
 }
 
-func (n *Network) arrive(m *Message, s sealed) {
+// Happen implements kernel.Event: the message arrives.
+func (s *sealed) Happen() {
+	n, m := s.network, &s.Message
 	l := n.link(m.From, m.To)
 	l.inFlight--
-	draw := l.drawFor(s.message)
-	if !n.unchanged(&s) {
-		n.Fail("member %d changed a %s that it had sent to member %d", m.From+1, s.message.Kind, m.To+1)
+	draw := l.drawFor(m.Content)
+	if !s.unchanged() {
+		n.Fail("member %d changed a %s that it had sent to member %d", m.From+1, m.Content.Kind, m.To+1)
 		return
 	}
-	if !m.Left(draw) {
-		n.Diagram.Dropped(m.From, m.To, s.message, "not sent before the crash")
+	if !n.ends.Left(m, draw) {
+		n.Diagram.Dropped(m.From, m.To, m.Content, "not sent before the crash")
 		return
 	}
 	if p := l.partition; p != nil && draw.Chance(p.Rate) {
 		p.Touch(n.Busy)
-		n.Diagram.Dropped(m.From, m.To, s.message, "partition")
+		n.Diagram.Dropped(m.From, m.To, m.Content, "partition")
 		return
 	}
-	m.Arrive(s.message)
+	n.ends.Arrive(m)
 }
 
 // drawFor is where the chance of a message comes from.

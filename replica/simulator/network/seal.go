@@ -7,36 +7,38 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 )
 
-// sealed is a message that went through its wire format, so that no node can reach into another's memory, and what it
-// was when it was sent.
+// sealed is a message whose content went through its wire format, so that no node can reach into another's memory, and
+// what that was when it was sent.
 type sealed struct {
-	message *peerv1.Message
+	Message
+	network *Network
 	origin  *peerv1.Message
 	wire    []byte // nil: it goes as it is, and is not checked
 }
 
-func (n *Network) seal(m *peerv1.Message) sealed {
+func (n *Network) seal(m Message) *sealed {
+	s := &sealed{Message: m, network: n, origin: m.Content}
 	if !n.env.Sealed {
-		return sealed{message: m}
+		return s
 	}
-	wire, err := m.MarshalVT()
+	wire, err := m.Content.MarshalVT()
 	if err != nil {
-		n.Fail("encode a %s: %w", m.Kind, err)
-		return sealed{message: m}
+		n.Fail("encode a %s: %w", m.Content.Kind, err)
+		return s
 	}
-	decoded := &peerv1.Message{}
-	if err := decoded.UnmarshalVT(wire); err != nil {
-		n.Fail("decode a %s: %w", m.Kind, err)
+	s.wire, s.Content = wire, &peerv1.Message{}
+	if err := s.Content.UnmarshalVT(wire); err != nil {
+		n.Fail("decode a %s: %w", m.Content.Kind, err)
 	}
-	return sealed{message: decoded, origin: m, wire: wire}
+	return s
 }
 
 // unchanged reports whether the sender left a message as it was when it was sent.
-func (n *Network) unchanged(s *sealed) bool {
+func (s *sealed) unchanged() bool {
 	if s.wire == nil {
 		return true
 	}
-	size := s.origin.SizeVT()
+	size, n := s.origin.SizeVT(), s.network
 	if size != len(s.wire) {
 		return false
 	}
