@@ -225,46 +225,28 @@ func checkFunctions(operations []history.Operation) error {
 
 // readHistory reads a history, until the context ends: also where no byte comes, from a terminal or a pipe.
 func readHistory(ctx context.Context, in io.Reader, name string, torn bool) (history.Record, error) {
-	type result struct {
-		record history.Record
-		err    error
-	}
-	read := make(chan result, 1)
-	go func() { // what it waits for can't be broken off: it is left alone
-		record, err := openHistory(ctx, in, name, torn)
-		read <- result{record, err}
-	}()
-	select {
-	case r := <-read:
-		return r.record, r.err
-	case <-ctx.Done():
-	}
-	select {
-	case r := <-read: // which says how far it came
-		return r.record, r.err
-	case <-time.After(endReading):
-		return history.Record{}, fmt.Errorf("%s: stopped while it was read: %w", name, context.Cause(ctx))
-	}
-}
-
-// endReading is how long a reader that was stopped may take to say where.
-const endReading = 100 * time.Millisecond
-
-func openHistory(ctx context.Context, in io.Reader, name string, torn bool) (history.Record, error) {
+	open := func() (io.ReadCloser, error) { return io.NopCloser(in), nil }
 	if name == "-" {
 		name = "standard input"
+	} else if info, err := os.Stat(name); err != nil {
+		return history.Record{}, fmt.Errorf("open the history: %w", err)
+	} else if info.IsDir() {
+		return history.Record{}, fmt.Errorf("%s is a directory; give the file of a history", name)
 	} else {
-		file, err := os.Open(name)
-		if err != nil {
-			return history.Record{}, fmt.Errorf("open the history: %w", err)
-		}
-		defer file.Close()
-		if info, err := file.Stat(); err == nil && info.IsDir() {
-			return history.Record{}, fmt.Errorf("%s is a directory; give the file of a history", name)
-		}
-		in = file
+		open = func() (io.ReadCloser, error) { return os.Open(name) }
 	}
-	record, err := history.ReadRecord(ctx, in, torn)
+	read, write := io.Pipe()
+	defer read.Close()
+	go func() { // what it waits for can't be broken off: it is left alone
+		file, err := open()
+		if err == nil {
+			_, err = io.Copy(write, file)
+			err = errors.Join(err, file.Close())
+		}
+		write.CloseWithError(err)
+	}()
+	defer context.AfterFunc(ctx, func() { write.CloseWithError(fmt.Errorf("stopped: %w", context.Cause(ctx))) })()
+	record, err := history.ReadRecord(ctx, read, torn)
 	if errors.Is(err, history.ErrTorn) {
 		err = fmt.Errorf("%w: --torn leaves it out", err)
 	}
