@@ -17,6 +17,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // Service is one process's access to a regular sequential service, such as a session.
@@ -51,7 +53,7 @@ var (
 // a user, not one for a whole server, since a Process waits for the fences of all that it did. Its methods may be
 // called by several goroutines at once.
 type Process struct {
-	turn chan struct{} // held by who fences
+	turn *semaphore.Weighted // of 1, held by who fences
 
 	mu       sync.Mutex
 	services map[string]*access
@@ -67,7 +69,7 @@ type access struct {
 
 // NewProcess returns a process that has done nothing yet and knows no service.
 func NewProcess() *Process {
-	return &Process{turn: make(chan struct{}, 1), services: map[string]*access{}}
+	return &Process{turn: semaphore.NewWeighted(1), services: map[string]*access{}}
 }
 
 // Register adds a service under a name, which means the same to all processes that exchange contexts. It is
@@ -95,10 +97,10 @@ func (p *Process) Register(name string, service Service) error {
 // Unregister removes a service (UNREGISTERSERVICE). It is fenced if it has been used since its last fence, because
 // nobody can do so later; if that fails, the service stays. The error is ErrBusy while an operation is under way.
 func (p *Process) Unregister(ctx context.Context, name string) error {
-	if err := p.lock(ctx); err != nil {
+	if err := p.turn.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("unregister %q: %w", name, err)
 	}
-	defer p.unlock()
+	defer p.turn.Release(1)
 	for {
 		p.mu.Lock()
 		a := p.services[name]
@@ -130,10 +132,10 @@ func (p *Process) Unregister(ctx context.Context, name string) error {
 // end once the operation was answered or given up. After an error the operation must not be sent. Operations of one
 // service may be under way at once. Operations that end while others start are not ordered with them.
 func (p *Process) Start(ctx context.Context, name string) (end func(), err error) {
-	if err := p.lock(ctx); err != nil {
+	if err := p.turn.Acquire(ctx, 1); err != nil {
 		return nil, fmt.Errorf("start an operation at %q: %w", name, err)
 	}
-	defer p.unlock()
+	defer p.turn.Release(1)
 	a := p.access(name)
 	if a == nil {
 		return nil, fmt.Errorf("start an operation at %q: %w; register it first", name, ErrNotRegistered)
@@ -153,10 +155,10 @@ func (p *Process) Start(ctx context.Context, name string) (end func(), err error
 // Fence fences every service that was used since its last fence: what this process did and saw comes before all that
 // anyone does from now on. It is the alternative to a context, before telling somebody something that can't carry one.
 func (p *Process) Fence(ctx context.Context) error {
-	if err := p.lock(ctx); err != nil {
+	if err := p.turn.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("fence: %w", err)
 	}
-	defer p.unlock()
+	defer p.turn.Release(1)
 	for _, name := range p.unfenced() {
 		if err := p.fence(ctx, name); err != nil {
 			return err
@@ -170,10 +172,10 @@ func (p *Process) Fence(ctx context.Context) error {
 // known. A service that can't be carried, or not within MaxPastBytes and MaxContextBytes, is fenced instead. Operations
 // that are under way are not part of it.
 func (p *Process) Export(ctx context.Context) ([]byte, error) {
-	if err := p.lock(ctx); err != nil {
+	if err := p.turn.Acquire(ctx, 1); err != nil {
 		return nil, fmt.Errorf("export the context: %w", err)
 	}
-	defer p.unlock()
+	defer p.turn.Release(1)
 	var entries []entry
 	size := 1 + maxCountBytes
 	for _, name := range p.unfenced() {
@@ -206,10 +208,10 @@ func (p *Process) Import(ctx context.Context, exported []byte) error {
 	if err != nil {
 		return fmt.Errorf("import a context: %w", err)
 	}
-	if err := p.lock(ctx); err != nil {
+	if err := p.turn.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("import a context: %w", err)
 	}
-	defer p.unlock()
+	defer p.turn.Release(1)
 	for _, e := range entries {
 		a := p.access(e.name)
 		if a == nil {
@@ -237,21 +239,6 @@ func (p *Process) Version() uint64 {
 	defer p.mu.Unlock()
 	return p.clock
 }
-
-// lock waits for its turn among those that fence, as long as ctx allows.
-func (p *Process) lock(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	select {
-	case p.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (p *Process) unlock() { <-p.turn }
 
 func (p *Process) access(name string) *access {
 	p.mu.Lock()

@@ -3,14 +3,17 @@ package resp
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 )
 
 // Bounds that Redis has as well.
 const (
-	maxInline    = 64 << 10 // longest inline command and longest header line, in bytes
+	maxInline    = 64 << 10 // longest inline command, in bytes
+	maxDigits    = 18       // longest number of a header
 	maxArguments = 1 << 20  // most arguments of a command
 	maxBulk      = 512 << 20
 )
@@ -31,6 +34,11 @@ const buffer = 16 << 10
 type ProtocolError string
 
 func (e ProtocolError) Error() string { return "Protocol error: " + string(e) }
+
+const (
+	invalidCount ProtocolError = "invalid multibulk length"
+	invalidSize  ProtocolError = "invalid bulk length"
+)
 
 // ForeignError is input of another protocol, such as HTTP. Somebody may have brought a program of somebody else to send
 // it here, with commands in its body: nothing more is to be read, and nothing to be answered. Its text names the
@@ -159,13 +167,13 @@ func (r *Reader) room(bytes int) int {
 }
 
 func (r *Reader) multibulk() (*Excess, error) {
-	count, err := r.header("mbulk count")
+	count, err := r.header("mbulk count", invalidCount)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case count > maxArguments:
-		return nil, ProtocolError("invalid multibulk length")
+		return nil, invalidCount
 	case count > strangerArguments && r.Stranger:
 		return nil, ProtocolError("unauthenticated multibulk length")
 	}
@@ -179,12 +187,12 @@ func (r *Reader) multibulk() (*Excess, error) {
 		if kind != '$' {
 			return nil, ProtocolError(fmt.Sprintf("expected '$', got %q", kind))
 		}
-		size, err := r.header("bulk count")
+		size, err := r.header("bulk count", invalidSize)
 		if err != nil {
 			return nil, err
 		}
 		if size < 0 || size > maxBulk {
-			return nil, ProtocolError("invalid bulk length")
+			return nil, invalidSize
 		}
 		if size > strangerBulk && r.Stranger {
 			return nil, ProtocolError("unauthenticated bulk length")
@@ -252,37 +260,18 @@ func (r *Reader) keep(size int) error {
 }
 
 // header reads the number of a header line, up to its line end.
-func (r *Reader) header(what string) (int, error) {
-	invalid := ProtocolError("invalid multibulk length")
-	if what == "bulk count" {
-		invalid = "invalid bulk length"
+func (r *Reader) header(what string, invalid ProtocolError) (int, error) {
+	line, err := r.in.ReadSlice('\n')
+	if len(bytes.TrimRight(line, "\r\n")) > maxDigits {
+		return 0, ProtocolError("too big " + what + " string")
 	}
-	n, digits, negative := 0, 0, false
-	for {
-		c, err := r.in.ReadByte()
-		if err != nil {
-			return 0, err
-		}
-		switch {
-		case c == '\r':
-			if c, err = r.in.ReadByte(); err != nil {
-				return 0, err
-			}
-			if c != '\n' || digits == 0 {
-				return 0, invalid
-			}
-			if negative {
-				n = -n
-			}
-			return n, nil
-		case c == '-' && digits == 0 && !negative:
-			negative = true
-		case c < '0' || c > '9':
-			return 0, invalid
-		case digits == 18:
-			return 0, ProtocolError("too big " + what + " string")
-		default:
-			n, digits = n*10+int(c-'0'), digits+1
-		}
+	if err != nil {
+		return 0, err
 	}
+	number, ended := bytes.CutSuffix(line, []byte("\r\n"))
+	n, err := strconv.Atoi(string(number))
+	if err != nil || !ended || number[0] == '+' {
+		return 0, invalid
+	}
+	return n, nil
 }
