@@ -13,8 +13,8 @@ import (
 	"time"
 
 	registerv1 "github.com/georegister/georegister/api/register/v1"
-	"github.com/georegister/georegister/replica/listener/listenertest"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/test/listenertest"
 )
 
 func TestOperations(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/georegister/georegister/client"
 	grpclistener "github.com/georegister/georegister/replica/listener/grpc"
-	"github.com/georegister/georegister/replica/listener/listenertest"
 	"github.com/georegister/georegister/replica/listener/operation"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/test/listenertest"
 )
 
 // startReplica serves an in-memory store in the place of a cluster.

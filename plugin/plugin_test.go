@@ -19,10 +19,10 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
-	"github.com/georegister/georegister/replica/listener/listenertest"
-	"github.com/georegister/georegister/replica/listener/listenertest/loopback"
 	"github.com/georegister/georegister/replica/listener/operation"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/test/listenertest"
+	"github.com/georegister/georegister/test/listenertest/loopback"
 )
 
 const namespace = "shop"

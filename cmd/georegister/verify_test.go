@@ -12,9 +12,9 @@ import (
 
 	"github.com/georegister/georegister/client"
 	"github.com/georegister/georegister/cmd/program"
-	"github.com/georegister/georegister/replica/listener/listenertest"
-	"github.com/georegister/georegister/replica/listener/listenertest/loopback"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/test/listenertest"
+	"github.com/georegister/georegister/test/listenertest/loopback"
 	"github.com/georegister/georegister/workload/checked"
 )
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/history"
-	"github.com/georegister/georegister/replica/listener/listenertest"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/test/listenertest"
 	"github.com/georegister/georegister/workload"
 )
 

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	registerv1 "github.com/georegister/georegister/api/register/v1"
-	"github.com/georegister/georegister/replica/listener/listenertest"
 	"github.com/georegister/georegister/replica/listener/operation"
+	"github.com/georegister/georegister/test/listenertest"
 )
 
 // BenchmarkGRPC sends WRITEs of 16 bytes over loopback, as BenchmarkRedis sends SETs: one at a time on each of many

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	registerv1 "github.com/georegister/georegister/api/register/v1"
-	"github.com/georegister/georegister/replica/listener/listenertest"
 	"github.com/georegister/georegister/replica/listener/operation"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/test/listenertest"
 )
 
 // Only a read may be stale, and only one that says so.

@@ -17,9 +17,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	registerv1 "github.com/georegister/georegister/api/register/v1"
-	"github.com/georegister/georegister/replica/listener/listenertest"
 	"github.com/georegister/georegister/replica/listener/operation"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/test/listenertest"
 )
 
 // half is a call whose message has not ended.

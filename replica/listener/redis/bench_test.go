@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/georegister/georegister/replica/listener/listenertest"
 	"github.com/georegister/georegister/replica/listener/operation"
+	"github.com/georegister/georegister/test/listenertest"
 )
 
 // BenchmarkRedis sends SETs of 16 bytes over loopback: one at a time on each of many connections, or in

@@ -12,11 +12,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/georegister/georegister/replica/listener/listenertest"
 	"github.com/georegister/georegister/replica/listener/operation"
 	"github.com/georegister/georegister/replica/proof"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/test/listenertest"
 )
 
 var identity = operation.Identity{

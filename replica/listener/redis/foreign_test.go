@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/georegister/georegister/replica/listener/listenertest"
 	"github.com/georegister/georegister/replica/listener/operation"
+	"github.com/georegister/georegister/test/listenertest"
 )
 
 // What another protocol's client sends is not executed, whatever is in it: a browser sends any body to any port.

@@ -7,10 +7,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	registerv1 "github.com/georegister/georegister/api/register/v1"
-	"github.com/georegister/georegister/replica/listener/listenertest"
-	"github.com/georegister/georegister/replica/listener/listenertest/loopback"
 	"github.com/georegister/georegister/replica/listener/operation"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/test/listenertest"
+	"github.com/georegister/georegister/test/listenertest/loopback"
 )
 
 // forge is a past that nobody has read: what a key has not.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/georegister/georegister/replica/listener/listenertest"
 	"github.com/georegister/georegister/replica/listener/operation"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/test/listenertest"
 )
 
 // serveRedis starts a Redis listener on loopback and returns its address.

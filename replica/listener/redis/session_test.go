@@ -10,9 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/georegister/georegister/replica/listener/listenertest"
 	"github.com/georegister/georegister/replica/listener/operation"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/test/listenertest"
 )
 
 // signed is an exported past that the cluster has proved.

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/georegister/georegister/replica/listener/grpc"
-	"github.com/georegister/georegister/replica/listener/listenertest"
 	"github.com/georegister/georegister/replica/listener/operation"
+	"github.com/georegister/georegister/test/listenertest"
 )
 
 // Serve opens a gRPC listener over a store that speaks for a member of a Gryff cluster, and returns its address. The
