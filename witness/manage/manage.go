@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -27,25 +28,21 @@ const asker = 0
 // wireVersion is that of the witnesses whose answers this package understands.
 const wireVersion = 1
 
-// Conn is the manager's way to one witness. It dials when it is asked for something, and again after the stream has
-// ended, such as when the witness restarted. It is safe for concurrent use.
+// Conn is the manager's way to one witness. It dials when it is asked for something, and again after the connection has
+// ended, such as when the witness restarted. Each question has a stream of its own. It is safe for concurrent use.
 type Conn struct {
 	cluster string
 	id      view.MemberID
 	address string
 
 	connection *grpc.ClientConn
-	err        error           // why there is no connection
-	life       context.Context // of all streams; it ends with Close
-	close      context.CancelFunc
-	lock       chan struct{} // has room for who opens a stream; a channel, so that waiting heeds a context
-	stream     *stream       // the latest; nil: none yet
+	err        error // why there is no connection
 }
 
 // Dial names a witness of a cluster: its ID, and the host:port where the manager reaches it. It connects to nobody yet;
 // a wrong address shows when something is asked. The options follow those that this package chooses, and win.
 func Dial(cluster string, id view.MemberID, address string, options ...grpc.DialOption) *Conn {
-	c := &Conn{cluster: cluster, id: id, address: address, lock: make(chan struct{}, 1)}
+	c := &Conn{cluster: cluster, id: id, address: address}
 	c.connection, c.err = grpc.NewClient(address, append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.Codec{})),
@@ -58,13 +55,11 @@ func Dial(cluster string, id view.MemberID, address string, options ...grpc.Dial
 		// A machine that vanished says nothing; this notices it, and the next question goes where the name leads then.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 	}, options...)...)
-	c.life, c.close = context.WithCancel(context.Background())
 	return c
 }
 
 // Close ends the connection; questions under way fail, and so does any later one.
 func (c *Conn) Close() error {
-	c.close()
 	if c.connection == nil {
 		return nil
 	}
@@ -73,8 +68,6 @@ func (c *Conn) Close() error {
 	}
 	return nil
 }
-
-var errClosed = errors.New("the connection was closed")
 
 // Report asks for the witness's disk and the lives that it keeps.
 func (c *Conn) Report(ctx context.Context) (membership.WitnessReport, error) {
@@ -159,44 +152,51 @@ type told struct {
 func (t *told) Error() string { return t.message }
 func (t *told) Unwrap() error { return t.err }
 
-// ask asks one question. A stream that was open before may have ended unseen, or because of another question: then this
-// one is asked again on a new stream, as all of them may be repeated.
+// ask asks one question, for as long as the context lets it. The question comes with the hello: a witness that was not
+// meant refuses both.
 func (c *Conn) ask(ctx context.Context, m *witnessv1.Message) (*witnessv1.Message, error) {
+	if c.err != nil {
+		return nil, c.err
+	}
+	own, end := context.WithCancel(ctx)
+	defer end()
+	answer, err := c.converse(own, &witnessv1.Frame{
+		Hello: &witnessv1.Hello{
+			Cluster: c.cluster, From: asker, To: uint32(c.id), WireVersion: wireVersion,
+		},
+		Messages: []*witnessv1.Message{m},
+	})
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("no answer: %w", ctx.Err())
+	}
+	return answer, err
+}
+
+// converse sends a frame with a hello and a question, and waits for the answers to both.
+func (c *Conn) converse(ctx context.Context, frame *witnessv1.Frame) (*witnessv1.Message, error) {
+	stream, err := witnessv1.NewWitnessesClient(c.connection).Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := stream.Send(frame); err != nil && !errors.Is(err, io.EOF) { // then Recv says why
+		return nil, err
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	if its := first.Hello; its.GetFrom() != uint32(c.id) || its.GetCluster() != c.cluster {
+		return nil, status.Errorf(codes.FailedPrecondition,
+			"witness %d of cluster %q answered, not witness %d of cluster %q",
+			its.GetFrom(), its.GetCluster(), c.id, c.cluster)
+	}
 	for {
-		s, fresh, err := c.open(ctx)
+		answers, err := stream.Recv()
 		if err != nil {
 			return nil, err
 		}
-		answer, err := s.ask(ctx, m)
-		if err == nil || ctx.Err() != nil || fresh && !errors.Is(err, errGivenUp) {
-			return answer, err
+		if len(answers.Messages) > 0 {
+			return answers.Messages[0], nil
 		}
 	}
-}
-
-// open returns the stream, and whether it is a new one.
-func (c *Conn) open(ctx context.Context) (s *stream, fresh bool, err error) {
-	if c.err != nil {
-		return nil, false, c.err
-	}
-	select {
-	case c.lock <- struct{}{}:
-		defer func() { <-c.lock }()
-	case <-ctx.Done():
-		return nil, false, ctx.Err()
-	}
-	if c.life.Err() != nil {
-		return nil, false, errClosed
-	}
-	if c.stream != nil && !c.stream.over() {
-		return c.stream, false, nil
-	}
-	s, err = openStream(ctx, c.life, c.connection, &witnessv1.Hello{
-		Cluster: c.cluster, From: asker, To: uint32(c.id), WireVersion: wireVersion,
-	})
-	if err != nil {
-		return nil, true, err
-	}
-	c.stream = s
-	return s, true, nil
 }
