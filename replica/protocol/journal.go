@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"iter"
 	"slices"
 	"sort"
 
@@ -196,6 +197,14 @@ func (j *Journal) Scan(after []byte, visit func(key, value []byte) bool) {
 		return !stopped
 	})
 	emit(nil)
+}
+
+// Kind lists the newest records behind a key in order, as far as they begin with the same byte as it. The bytes are
+// valid only until the next.
+func (j *Journal) Kind(after []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		j.Scan(after, func(key, value []byte) bool { return key[0] == after[0] && yield(key, value) })
+	}
 }
 
 // Take closes the batch that collects and hands it to the world to persist.

@@ -11,10 +11,9 @@ func (c *coordinator) submit(r protocol.Request) {
 	if c.Invalid(r) {
 		return
 	}
-	o := &operation{request: r, key: []byte(r.Operation.Key), due: c.Now.Add(c.Config.Retry)}
-	o.Number = c.Op()
+	o := &operation{Operation: c.NewOperation(r), due: c.Now.Add(c.Config.Retry)}
 	c.operations.Begin(o)
-	if r.Operation.Kind == register.Read {
+	if o.Kind() == register.Read {
 		c.read(o)
 	} else {
 		c.update(o)
@@ -22,42 +21,36 @@ func (c *coordinator) submit(r protocol.Request) {
 }
 
 // tick gives up what is past its deadline, and asks again.
-func (c *coordinator) tick() {
-	c.operations.Sweep(nil)
-	for o := range c.operations.InProgress() {
-		switch {
-		case c.Late(&o.request):
-			c.giveUp(o)
-		case c.Now < o.due:
-		case o.update == nil:
-			o.due = c.Now.Add(c.Config.Retry)
-			c.readAtMaster(o)
-		default:
-			o.due = c.Now.Add(c.Config.Retry)
-			c.sendAgain(o)
-		}
-	}
-}
+func (c *coordinator) tick() { c.operations.Tick(c.Base, c.Now, c.giveUp, c.askAgain) }
 
 func (c *coordinator) giveUp(o *operation) {
 	giveUp := base.MayTake
 	if o.update == nil {
 		giveUp = base.Untaken
 	}
-	c.finish(o, giveUp(o.request.Operation.Kind, o.trips, "the master of the key did not answer in time"))
+	c.finish(o, giveUp(o.Kind(), o.Trips, "the master of the key did not answer in time"))
+}
+
+// askAgain asks once more what is not answered for long.
+func (c *coordinator) askAgain(o *operation) {
+	if c.Now < o.due {
+		return
+	}
+	o.due = c.Now.Add(c.Config.Retry)
+	if o.update == nil {
+		c.readAtMaster(o)
+	} else {
+		c.sendAgain(o)
+	}
 }
 
 // unfinished lists the operations in progress, and ends them here.
-func (c *coordinator) unfinished() (all []protocol.Request) {
-	for o := range c.operations.InProgress() {
-		r := o.request
-		r.Resume = nil
-		if o.update != nil {
-			id := o.update.Command
-			r.Resume = resume{session: id.Session, number: id.Number, next: c.next}
+func (c *coordinator) unfinished() []protocol.Request {
+	return c.operations.Unfinished(func(o *operation) protocol.Resume {
+		if o.update == nil {
+			return nil
 		}
-		all = append(all, r)
-	}
-	c.operations.Clear()
-	return all
+		id := o.update.Command
+		return resume{session: id.Session, number: id.Number, next: c.next}
+	})
 }

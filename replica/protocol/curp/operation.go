@@ -26,10 +26,7 @@ type coordinator struct {
 // operation is a read or an update that is submitted here.
 type operation struct {
 	base.Operation
-	request protocol.Request
-	key     []byte
-	due     protocol.Instant // when to ask again
-	trips   int
+	due protocol.Instant // when to ask again
 
 	update  *peerv1.Request // nil: a read
 	raw     []byte          // of the update, as witnesses save it; nil: it is not recorded
@@ -60,7 +57,7 @@ func (c *coordinator) finish(o *operation, r register.Result) {
 	c.operations.End(o)
 	durable := c.partition.Master != c.Config.Self || o.update == nil && c.master.tellable() ||
 		r.Fast && c.speculative() || c.mistakes.AnswerBeforePersist
-	c.CompleteWhen(durable, o.request.Handle, r)
+	c.CompleteWhen(durable, o.Request.Handle, r)
 }
 
 // answered is the result that an answer stands for.

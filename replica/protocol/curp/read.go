@@ -10,7 +10,7 @@ import (
 
 // read begins a read: here, if this member is a backup that may answer, else at the master.
 func (c *coordinator) read(o *operation) {
-	stale := o.request.Operation.Stale
+	stale := o.Request.Operation.Stale
 	if c.role != protocol.Backup || !c.active() || c.near == 0 && !stale {
 		c.readAtMaster(o)
 		return
@@ -30,10 +30,10 @@ func (c *coordinator) readStale(o *operation) {
 		c.Took(pathReadStaleRefused)
 		c.readAtMaster(o)
 	case c.mistakes.StaleUnsynced:
-		c.finish(o, answered(c.store.ReadUnapplied(o.key), o.trips, true))
+		c.finish(o, answered(c.store.ReadUnapplied(o.Key), o.Trips, true))
 	default:
 		c.Took(pathReadStaleLocal)
-		c.finish(o, answered(c.store.Read(o.key, c.store.Own.Applied), o.trips, true))
+		c.finish(o, answered(c.store.Read(o.Key, c.store.Own.Applied), o.Trips, true))
 	}
 }
 
@@ -41,17 +41,17 @@ func (c *coordinator) readStale(o *operation) {
 // more when it answers was received here before. If it were asked last, it could have dropped what came after the
 // backup was read.
 func (c *coordinator) readHere(o *operation) {
-	if !c.backup.mayRead(o.key) {
+	if !c.backup.mayRead(o.Key) {
 		c.Took(pathReadLocalRefused)
 		c.readAtMaster(o)
 		return
 	}
 	if c.mistakes.BackupFirst {
-		o.early = c.store.Read(o.key, c.store.Own.Applied)
+		o.early = c.store.Read(o.Key, c.store.Own.Applied)
 	}
 	o.checking = true
 	c.ask(c.near, &witnessv1.Message{
-		Kind: witnessv1.Kind_CHECK, Op: o.Number, Term: c.partition.Term, Hashes: []uint64{register.Hash(o.key)},
+		Kind: witnessv1.Kind_CHECK, Op: o.Number, Term: c.partition.Term, Hashes: []uint64{register.Hash(o.Key)},
 	})
 }
 
@@ -62,35 +62,35 @@ func (c *coordinator) onCheckReply(from view.MemberID, w *witnessv1.Message) {
 		return
 	}
 	o.checking = false
-	if !w.Accepted || w.Term != c.partition.Term || !c.backup.mayRead(o.key) {
+	if !w.Accepted || w.Term != c.partition.Term || !c.backup.mayRead(o.Key) {
 		c.Took(pathReadLocalRefused)
 		o.due = c.Now.Add(c.Config.Retry)
 		c.readAtMaster(o)
 		return
 	}
 	c.Took(pathReadLocal)
-	answer := c.store.Read(o.key, c.store.Own.Applied)
+	answer := c.store.Read(o.Key, c.store.Own.Applied)
 	if c.mistakes.NoGuard {
-		answer = c.store.ReadUnapplied(o.key)
+		answer = c.store.ReadUnapplied(o.Key)
 	}
 	if o.early != nil {
 		answer = o.early
 	}
-	c.finish(o, answered(answer, o.trips, true))
+	c.finish(o, answered(answer, o.Trips, true))
 }
 
 // readAtMaster asks the master. A backup that would rather read here asks for a lease with it.
 func (c *coordinator) readAtMaster(o *operation) {
 	o.checking = false
-	if c.partition.Master != c.Config.Self && o.trips == 0 {
-		o.trips = 1
+	if c.partition.Master != c.Config.Self && o.Trips == 0 {
+		o.Trips = 1
 	}
-	question := &peerv1.Curp{Stale: o.request.Operation.Stale, Nonce: c.Config.Nonce}
+	question := &peerv1.Curp{Stale: o.Request.Operation.Stale, Nonce: c.Config.Nonce}
 	if c.backup.wantsLease() {
 		question.Wanted = int64(c.Now)
 	}
 	m := c.message(peerv1.Kind_MASTER_READ, o.Number, question)
-	m.Key = o.key
+	m.Key = o.Key
 	c.send(c.partition.Master, m)
 }
 
@@ -105,9 +105,9 @@ func (c *coordinator) onReadReply(m *peerv1.Message) {
 		return
 	}
 	if reply.Waited {
-		o.trips++
+		o.Trips++
 	}
 	c.seen = max(c.seen, reply.Commit)
 	c.Took(pathReadMaster)
-	c.finish(o, answered(reply.Answer, o.trips, !reply.Waited))
+	c.finish(o, answered(reply.Answer, o.Trips, !reply.Waited))
 }

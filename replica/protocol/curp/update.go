@@ -16,7 +16,7 @@ const recordBytes = 2 << 10
 func (c *coordinator) update(o *operation) {
 	c.identify(o)
 	if o.raw != nil || c.partition.Master != c.Config.Self {
-		o.trips = 1
+		o.Trips = 1
 	}
 	c.sendUpdate(o)
 }
@@ -32,7 +32,7 @@ func (c *coordinator) sendUpdate(o *operation) {
 		if !slices.Contains(o.saved, w) {
 			c.ask(w, &witnessv1.Message{
 				Kind: witnessv1.Kind_RECORD, Op: o.Number, Term: c.partition.Term, Request: o.raw,
-				Id: &witnessv1.ID{Session: id.Session, Number: id.Number}, Hashes: []uint64{register.Hash(o.key)},
+				Id: &witnessv1.ID{Session: id.Session, Number: id.Number}, Hashes: []uint64{register.Hash(o.Key)},
 			})
 		}
 	}
@@ -81,11 +81,11 @@ func (c *coordinator) onUpdateReply(m *peerv1.Message) {
 		return
 	}
 	if reply.Waited || o.syncing && o.raw != nil { // the sync took one, or it was asked twice
-		o.trips++
+		o.Trips++
 	}
 	c.Took(pathUpdateSynced)
 	c.slow++
-	c.finish(o, answered(o.answer, o.trips, false))
+	c.finish(o, answered(o.answer, o.Trips, false))
 }
 
 // decide completes an update that the master executed, and that can't be lost any more: all witnesses have it.
@@ -102,30 +102,30 @@ func (c *coordinator) decide(o *operation) {
 	}
 	c.Took(pathUpdateFast)
 	c.fast++
-	c.finish(o, answered(o.answer, o.trips, true))
+	c.finish(o, answered(o.answer, o.Trips, true))
 }
 
 // identify gives an update its id, under which it is executed once, however often and in however many terms it is
 // tried.
 func (c *coordinator) identify(o *operation) {
-	op := o.request.Operation
+	op := o.Request.Operation
 	id := &peerv1.Command{
 		Session: op.ID.Session, Number: op.ID.Number, FirstIncomplete: op.ID.FirstIncomplete, IssuedAt: op.ID.IssuedAt,
 	}
 	if op.Kind == register.RMW {
 		id.Function, id.Args, id.MaxValueBytes = op.Call.Function, op.Call.Args, uint64(op.Call.MaxValueBytes)
 	}
-	o.update = &peerv1.Request{Key: o.key, Command: id, Present: op.Value.Present(), Value: op.Value}
+	o.update = &peerv1.Request{Key: o.Key, Command: id, Present: op.Value.Present(), Value: op.Value}
 	if id.Session == 0 {
 		o.minted = true
-		if earlier, resumed := o.request.Resume.(resume); resumed {
+		if earlier, resumed := o.Request.Resume.(resume); resumed {
 			c.resume(id, earlier)
 		} else {
 			c.mint(id)
 		}
 		id.FirstIncomplete = c.firstIncomplete(id)
 	}
-	raw := c.encode(o.update)
+	raw := c.Encode(o.update, "a request", nil)
 	switch n := len(c.partition.Witnesses); {
 	case c.Config.Sync.Asynchronous && n == 0, // it is recorded by no witness
 		len(raw) <= recordBytes && n > 0 && n >= len(c.partition.Backups):
@@ -134,14 +134,6 @@ func (c *coordinator) identify(o *operation) {
 		c.Took(pathUpdateLarge)
 		o.syncing = true
 	}
-}
-
-func (c *coordinator) encode(r *peerv1.Request) []byte {
-	raw, err := r.MarshalVT()
-	if err != nil {
-		c.Fault("encode a request: %w", err)
-	}
-	return raw
 }
 
 // mint makes an id of the session of this process.
@@ -190,7 +182,7 @@ func (c *coordinator) sendAgain(o *operation) {
 		c.mint(o.update.Command)
 		o.saved = nil
 		if o.raw != nil {
-			o.raw = c.encode(o.update)
+			o.raw = c.Encode(o.update, "a request", nil)
 		}
 	}
 	o.syncing = true

@@ -1,6 +1,7 @@
 package curpraft
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -41,24 +42,20 @@ func (p *Protocol) loadWitness(slots int) {
 		return
 	}
 	var stale [][]byte
-	p.raft.Journal.Scan([]byte{recordPrefix}, func(key, raw []byte) bool {
-		if key[0] != recordPrefix {
-			return false
-		}
+	for key, raw := range p.raft.Journal.Kind([]byte{recordPrefix}) {
 		c := &peerv1.RaftCommand{}
 		if len(raw) < 8 || c.UnmarshalVT(raw[8:]) != nil {
 			p.raft.Fault("a witness's record on disk is damaged")
-			return false
+			break
 		}
 		if binary.BigEndian.Uint64(raw) != w.life {
-			stale = append(stale, append([]byte{}, key...))
-			return true
+			stale = append(stale, bytes.Clone(key))
+			continue
 		}
 		if outcome := w.cache.Restore(idOf(c), []uint64{register.Hash(c.Key)}, raw[8:], 0); outcome != cache.Accepted {
 			p.raft.Fault("a witness's records on disk contradict each other")
 		}
-		return true
-	})
+	}
 	for _, key := range stale {
 		p.raft.Journal.Delete(key)
 	}

@@ -175,16 +175,12 @@ func (p *Protocol) Known(key []byte) (values []register.Value, final bool) {
 
 // Registers implements layered.Inner.
 func (p *Protocol) Registers(after []byte, visit func(key []byte, value register.Value, final bool) bool) {
-	p.Journal.Scan(append([]byte{recordPrefix}, after...), func(record, encoded []byte) bool {
-		if record[0] != recordPrefix {
-			return false
+	for record, encoded := range p.Journal.Kind(append([]byte{recordPrefix}, after...)) {
+		r, err := decode(encoded) // who loads one that is damaged says so
+		if err == nil && !visit(record[1:], r.Value, r.final(r.Carstamp)) {
+			return
 		}
-		r, err := decode(encoded)
-		if err != nil {
-			return true // who loads it says so
-		}
-		return visit(record[1:], r.Value, r.final(r.Carstamp))
-	})
+	}
 }
 
 // load returns a key's record. One that can't be decoded stops the member: going on with an absent value would take

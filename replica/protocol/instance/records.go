@@ -60,14 +60,11 @@ func instanceOf(raw []byte, check func(any) error) (*peerv1.Message, error) {
 
 // loadInstances finds what was in progress when the process ended.
 func (p *store) loadInstances() {
-	p.Journal.Scan([]byte{instanceRecord}, func(key, raw []byte) bool {
-		if key[0] != instanceRecord {
-			return false
-		}
+	for _, raw := range p.Journal.Kind([]byte{instanceRecord}) {
 		m, err := instanceOf(raw, bounds.Record)
 		if err != nil {
 			p.Fault("an instance on disk is damaged: %w", err)
-			return false
+			return
 		}
 		i := p.instance(p.object(m.Key), idOf(m.Instance.GetId()))
 		i.adopt(m)
@@ -76,6 +73,5 @@ func (p *store) loadInstances() {
 		// Votes of an instance are all of the epoch in which it was pre-accepted. Once a change has settled what was
 		// committed by them, they say nothing of other members' agreement (docs/protocols.md, changes of the view).
 		i.agreed = m.Instance.Agreed && (i.since >= p.Config.View.Since || p.mistakes.KeepAgreed)
-		return true
-	})
+	}
 }

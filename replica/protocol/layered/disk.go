@@ -72,16 +72,12 @@ func (d *disk) visit(after []byte, visit func(record, key []byte, n name, state 
 	if len(after) == 0 {
 		after = disksKey
 	}
-	d.Journal.Scan(after, func(record, raw []byte) bool {
-		if record[0] != recordPrefix {
-			return false
-		}
+	for record, raw := range d.Journal.Kind(after) {
 		key, n, ok := readRecordKey(record)
-		if !ok {
-			return true
+		if ok && !visit(bytes.Clone(record), bytes.Clone(key), n, d.state(raw)) {
+			return
 		}
-		return visit(bytes.Clone(record), bytes.Clone(key), n, d.state(raw))
-	})
+	}
 }
 
 // recallDisks learns the disks that rebuilding members have asked with.

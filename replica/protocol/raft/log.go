@@ -36,26 +36,22 @@ func newLog(m *machine, tuning Tuning) *log {
 	l := &log{machine: m, tuning: tuning, view: m.electorate(), hard: &peerv1.RaftHard{}, start: &peerv1.RaftStart{}}
 	l.load(hardRecord, l.hard)
 	l.load(startRecord, l.start)
-	l.Journal.Scan([]byte{entryRecord}, func(key, raw []byte) bool {
-		if key[0] != entryRecord {
-			return false
-		}
+	for _, raw := range l.Journal.Kind([]byte{entryRecord}) {
 		e := &raftpb.Entry{}
 		if err := proto.Unmarshal(raw, e); err != nil {
 			l.Fault("entry %d of the log on disk is damaged: %w", l.last()+1, err)
-			return false
+			break
 		}
 		if err := bounds.Counted("an entry of the log on disk", e.GetTerm(), e.GetIndex()); err != nil {
 			l.Fault("%w", err)
-			return false
+			break
 		}
 		if e.GetIndex() != l.last()+1 {
 			l.Fault("entry %d of the log on disk follows entry %d", e.GetIndex(), l.last())
-			return false
+			break
 		}
 		l.add(e, len(raw))
-		return true
-	})
+	}
 	l.written = []written{{l.last(), l.Journal.Mark()}}
 	return l
 }

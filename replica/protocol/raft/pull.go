@@ -77,13 +77,10 @@ func (m *machine) onPull(from view.MemberID, msg *peerv1.Message) {
 		page.Applied = m.applied
 	}
 	seen, size := 0, 0
-	m.Journal.Scan(append([]byte{stateRecord}, asked.After...), func(key, raw []byte) bool {
-		if key[0] != stateRecord {
-			return false
-		}
+	for key, raw := range m.Journal.Kind(append([]byte{stateRecord}, asked.After...)) {
 		if seen >= pageRecords || size >= pageBytes {
 			page.Last = false
-			return false
+			break
 		}
 		seen++
 		page.Until = append(page.Until[:0], key[1:]...)
@@ -93,8 +90,10 @@ func (m *machine) onPull(from view.MemberID, msg *peerv1.Message) {
 			size += len(key) + len(raw)
 			page.Records = append(page.Records, &peerv1.KeyRecord{Key: bytes.Clone(key[1:]), State: bytes.Clone(raw)})
 		}
-		return m.Err() == nil
-	})
+		if m.Err() != nil {
+			break
+		}
+	}
 	reply := m.Message(peerv1.Kind_EXECUTED, msg.Op, nil)
 	reply.Raft = m.Encode(page, "a page", nil)
 	m.SendDurably(from, reply)

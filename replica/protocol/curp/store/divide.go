@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"fmt"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -142,18 +141,13 @@ func (s *division) gives(key []byte) bool {
 
 // visit calls visit for all records of a half, and has what that puts into a journal persisted now and then.
 func (s *division) visit(h, changed half, visit func(key, value []byte)) error {
-	for after, more := []byte(nil), true; more; {
-		size := 0
-		more = false
-		h.Scan(after, func(key, value []byte) bool {
-			more = size > divideBytes
-			if !more {
-				size += len(key) + len(value)
-				after = bytes.Clone(key)
-				visit(after, bytes.Clone(value))
-			}
-			return !more
-		})
+	for after, done := []byte(nil), false; !done; {
+		var records []*peerv1.Record
+		records, done = page(h.Journal, after, divideBytes)
+		for _, r := range records {
+			visit(r.Key, r.Value)
+			after = r.Key
+		}
 		if err := s.persist(changed); err != nil {
 			return err
 		}

@@ -23,12 +23,10 @@ const (
 var forgotten = &peerv1.Answer{Expired: true}
 
 // session is what is remembered of a client's requests, or of those that a member made of operations without an id.
-// Requests of equal number are one; of those below firstIncomplete the answer is known to its client.
+// Requests of equal number are one; of those below FirstIncomplete the answer is known to its client.
 type session struct {
-	firstIncomplete uint64
-	seenAt          int64 // the newest issue time; 0: a member's
-	usedAt, usedIn  uint64
-	done            []uint64 // numbers with a record of their answer, ascending
+	peerv1.PartitionSession          // without SeenAt, the newest issue time, it is a member's
+	done                    []uint64 // numbers with a record of their answer, ascending
 }
 
 // add notes that there is a record of the answer to a request.
@@ -62,13 +60,11 @@ func (all *sessions) session(id uint64) *session {
 func loadSessions(s *Store) *sessions {
 	all := &sessions{Store: s, byID: map[uint64]*session{}}
 	for _, kind := range []byte{doneRecord, sessionRecord} {
-		s.outbox.Journal.Scan([]byte{kind}, func(key, raw []byte) bool { // keys are longer than what names the kind
-			if key[0] != kind {
-				return false
+		for key, raw := range s.outbox.Journal.Kind([]byte{kind}) {
+			if _, newer := s.ahead[string(key)]; !newer && !all.load(key, raw) {
+				break
 			}
-			_, newer := s.ahead[string(key)]
-			return newer || all.load(key, raw)
-		})
+		}
 	}
 	if raw, ok := s.newest([]byte{horizonRecord}); ok {
 		all.load([]byte{horizonRecord}, raw)
@@ -91,11 +87,9 @@ func (all *sessions) load(key, raw []byte) bool {
 	case key[0] == horizonRecord:
 		err = all.horizon.UnmarshalVT(raw)
 	case key[0] == sessionRecord:
-		var record peerv1.PartitionSession
-		err = decode(&record, raw)
 		s := all.session(beUint64(key[1:]))
-		s.firstIncomplete, s.seenAt, s.usedAt, s.usedIn = record.FirstIncomplete, record.SeenAt, record.UsedAt, record.UsedIn
-		all.latest = max(all.latest, s.seenAt)
+		err = decode(&s.PartitionSession, raw)
+		all.latest = max(all.latest, s.SeenAt)
 	}
 	if err != nil {
 		all.outbox.Fault("a session on disk is damaged: %w", err)
@@ -122,7 +116,7 @@ func (all *sessions) recall(c *peerv1.Command) *peerv1.Answer {
 		}
 		return a
 	}
-	if c.Number < s.firstIncomplete {
+	if c.Number < s.FirstIncomplete {
 		return forgotten
 	}
 	return nil
@@ -137,8 +131,8 @@ func seenAfter(seenAt int64, session uint64, than int64, thanSession uint64) boo
 // before it, whose answers its client had, may come after it (section 4.8).
 func (all *sessions) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.Answer, replayed bool) {
 	s := all.session(c.Session)
-	s.seenAt = max(s.seenAt, c.IssuedAt)
-	s.usedAt, s.usedIn = e.Index, e.Term
+	s.SeenAt = max(s.SeenAt, c.IssuedAt)
+	s.UsedAt, s.UsedIn = e.Index, e.Term
 	s.add(c.Number)
 	if len(a.Value) > answerBytes {
 		a = forgotten
@@ -147,15 +141,12 @@ func (all *sessions) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.A
 	if !replayed || all.mistakes.HonourAcks {
 		all.acknowledge(e, s, c)
 	}
-	record := &peerv1.PartitionSession{
-		FirstIncomplete: s.firstIncomplete, SeenAt: s.seenAt, UsedAt: s.usedAt, UsedIn: s.usedIn,
-	}
 	if all.mistakes.ForgetWatermark {
-		all.put(sessionKey(c.Session), record)
+		all.put(sessionKey(c.Session), &s.PartitionSession)
 	} else {
-		all.set(e, sessionKey(c.Session), record)
+		all.set(e, sessionKey(c.Session), &s.PartitionSession)
 	}
-	all.latest = max(all.latest, s.seenAt)
+	all.latest = max(all.latest, s.SeenAt)
 	if replayed && all.mistakes.ExpireInReplay {
 		all.forgetUnseen(e, e.Index)
 	}
@@ -163,15 +154,15 @@ func (all *sessions) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.A
 
 // acknowledge drops the answers that the client of a request has, and the oldest ones of a session that has too many.
 func (all *sessions) acknowledge(e *peerv1.LogEntry, s *session, c *peerv1.Command) {
-	s.firstIncomplete = max(s.firstIncomplete, min(c.FirstIncomplete, c.Number))
+	s.FirstIncomplete = max(s.FirstIncomplete, min(c.FirstIncomplete, c.Number))
 	most := memberAnswers
-	if s.seenAt != 0 {
+	if s.SeenAt != 0 {
 		most = clientAnswers
 	}
 	if excess := len(s.done) - most; excess > 0 {
-		s.firstIncomplete = max(s.firstIncomplete, s.done[excess])
+		s.FirstIncomplete = max(s.FirstIncomplete, s.done[excess])
 	}
-	for len(s.done) > 0 && s.done[0] < s.firstIncomplete {
+	for len(s.done) > 0 && s.done[0] < s.FirstIncomplete {
 		remove(e, doneKey(c.Session, s.done[0]))
 		s.done = s.done[1:]
 	}
@@ -181,12 +172,12 @@ func (all *sessions) acknowledge(e *peerv1.LogEntry, s *session, c *peerv1.Comma
 // whether there are any.
 func (all *sessions) forgetUnseen(e *peerv1.LogEntry, synced uint64) (forgets bool) {
 	oldest := slices.SortedFunc(maps.Keys(all.byID), func(a, b uint64) int {
-		if all.byID[a].seenAt == 0 && all.byID[b].seenAt == 0 {
-			return cmp.Or(cmp.Compare(all.byID[a].usedAt, all.byID[b].usedAt), cmp.Compare(a, b))
+		if all.byID[a].SeenAt == 0 && all.byID[b].SeenAt == 0 {
+			return cmp.Or(cmp.Compare(all.byID[a].UsedAt, all.byID[b].UsedAt), cmp.Compare(a, b))
 		}
-		return cmp.Or(cmp.Compare(all.byID[a].seenAt, all.byID[b].seenAt), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(all.byID[a].SeenAt, all.byID[b].SeenAt), cmp.Compare(a, b))
 	})
-	ofClients := slices.IndexFunc(oldest, func(id uint64) bool { return all.byID[id].seenAt != 0 })
+	ofClients := slices.IndexFunc(oldest, func(id uint64) bool { return all.byID[id].SeenAt != 0 })
 	if ofClients < 0 {
 		ofClients = len(oldest)
 	}
@@ -194,14 +185,14 @@ func (all *sessions) forgetUnseen(e *peerv1.LogEntry, synced uint64) (forgets bo
 	h := &all.horizon
 	for i, id := range clients {
 		s := all.byID[id]
-		if len(clients)-i <= clientSessions && s.seenAt >= all.latest-clientSessionsFor {
+		if len(clients)-i <= clientSessions && s.SeenAt >= all.latest-clientSessionsFor {
 			break
 		}
-		if s.usedAt > synced {
+		if s.UsedAt > synced {
 			continue
 		}
-		if seenAfter(s.seenAt, id, h.SeenAt, h.Session) {
-			h.SeenAt, h.Session = s.seenAt, id
+		if seenAfter(s.SeenAt, id, h.SeenAt, h.Session) {
+			h.SeenAt, h.Session = s.SeenAt, id
 		}
 		all.forget(e, id)
 		forgets = true
@@ -212,7 +203,7 @@ func (all *sessions) forgetUnseen(e *peerv1.LogEntry, synced uint64) (forgets bo
 	// A member's process is a session, and its number says nothing of the time. What it recorded at witnesses can come up
 	// in its own term only.
 	for _, id := range members[:max(0, len(members)-memberSessions)] {
-		if s := all.byID[id]; s.usedIn < all.term && s.usedAt <= synced {
+		if s := all.byID[id]; s.UsedIn < all.term && s.UsedAt <= synced {
 			all.forget(e, id)
 			forgets = true
 		}

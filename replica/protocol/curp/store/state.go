@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 )
@@ -88,9 +89,14 @@ func (s *Store) Page(after []byte, most int) (records []*peerv1.Record, done boo
 	if len(after) == 0 {
 		after = BeforeState
 	}
+	return page(s.outbox.Journal, after, most)
+}
+
+// page lists records of a journal, as Page does.
+func page(j *protocol.Journal, after []byte, most int) (records []*peerv1.Record, done bool) {
 	size := 0
 	done = true
-	s.outbox.Journal.Scan(after, func(key, value []byte) bool {
+	j.Scan(after, func(key, value []byte) bool {
 		done = size <= most
 		if done {
 			size += len(key) + len(value)

@@ -64,22 +64,18 @@ func New(
 // Load reads the entries of the log that are on disk.
 func (s *Store) Load() {
 	s.Floor, s.History = s.Own.Floor, s.Own.History
-	s.outbox.Journal.Scan([]byte{logRecord}, func(key, raw []byte) bool {
-		if key[0] != logRecord {
-			return false
-		}
+	for _, raw := range s.outbox.Journal.Kind([]byte{logRecord}) {
 		e := &peerv1.LogEntry{}
 		if err := decode(e, bytes.Clone(raw)); err != nil {
 			s.outbox.Fault("an entry of the log on disk is damaged: %w", err)
-			return false
+			return
 		}
 		if e.Index != s.Last()+1 {
 			s.outbox.Fault("entry %d of the log on disk follows entry %d", e.Index, s.Last())
-			return false
+			return
 		}
 		s.add(e)
-		return true
-	})
+	}
 }
 
 // Note has the next Save put the record of the member's part.
@@ -103,13 +99,7 @@ func (s *Store) NoteRecovered(term, index uint64) {
 
 type marshaler interface{ MarshalVT() ([]byte, error) }
 
-func (s *Store) encode(m marshaler) []byte {
-	raw, err := m.MarshalVT()
-	if err != nil {
-		s.outbox.Fault("encode a record: %w", err)
-	}
-	return raw
-}
+func (s *Store) encode(m marshaler) []byte { return s.outbox.Encode(m, "a record", nil) }
 
 // put sets a record of this member alone.
 func (s *Store) put(key []byte, m marshaler) { s.outbox.Journal.Put(key, s.encode(m)) }
