@@ -5,46 +5,52 @@ import (
 	"io"
 	"slices"
 	"sync"
-
-	"golang.org/x/sync/errgroup"
+	"sync/atomic"
 )
 
-// links are the connections to members, or to witnesses, by cluster. Each is used again from one call to the next.
+// links are the ways to members, or to witnesses, by cluster. Each is used again from one call to the next.
 type links[C io.Closer] struct {
-	mu    sync.Mutex
-	of    map[string]map[Target]C
-	mutes mutes
+	dial func(Target) (C, error) // sends nothing: the first call does
+	mu   sync.Mutex
+	of   map[string]map[Target]*link[C]
 }
 
-// get returns the connection to a target. Nothing is sent before the first call.
-func (l *links[C]) get(cluster string, target Target, dial func(Target) (C, error)) (C, error) {
+// link is the connection to one target, or why there is none, and what became of the last question to it.
+type link[C io.Closer] struct {
+	conn C
+	err  error
+	// mute says that it let its last question go without an answer: no one waits for it until it has answered one.
+	mute atomic.Bool
+	// out says that a question is under way: no other one is sent.
+	out atomic.Bool
+}
+
+// get returns the link to a target.
+func (l *links[C]) get(cluster string, target Target) *link[C] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if conn, ok := l.of[cluster][target]; ok {
-		return conn, nil
-	}
-	conn, err := dial(target)
-	if err != nil {
-		return conn, err
+	if at := l.of[cluster][target]; at != nil {
+		return at
 	}
 	if l.of == nil {
-		l.of = map[string]map[Target]C{}
+		l.of = map[string]map[Target]*link[C]{}
 	}
 	if l.of[cluster] == nil {
-		l.of[cluster] = map[Target]C{}
+		l.of[cluster] = map[Target]*link[C]{}
 	}
-	l.of[cluster][target] = conn
-	return conn, nil
+	at := &link[C]{}
+	at.conn, at.err = l.dial(target)
+	l.of[cluster][target] = at
+	return at
 }
 
-// keep closes the connections of a cluster to others than the targets, and forgets who of these others was mute.
+// keep closes the connections of a cluster to others than the targets.
 func (l *links[C]) keep(cluster string, targets []Target) {
-	l.mutes.forget(cluster, targets)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for target, conn := range l.of[cluster] { // order is irrelevant: each is judged alone
+	for target, at := range l.of[cluster] { // order is irrelevant: each is judged alone
 		if !slices.Contains(targets, target) {
-			_ = conn.Close() // fails only when it is closed already
+			at.close()
 			delete(l.of[cluster], target)
 		}
 	}
@@ -57,24 +63,32 @@ func (l *links[C]) keep(cluster string, targets []Target) {
 func (l *links[C]) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, conns := range l.of { // order is irrelevant: all are closed
-		for _, conn := range conns { // order is irrelevant: all are closed
-			_ = conn.Close() // fails only when it is closed already
+	for _, targets := range l.of { // order is irrelevant: all are closed
+		for _, at := range targets { // order is irrelevant: all are closed
+			at.close()
 		}
 	}
 	l.of = nil
 }
 
-// each calls all targets at the same time, and joins the errors in their order.
-func each(targets []Target, call func(Target) error) error {
+func (l *link[C]) close() {
+	if l.err == nil {
+		_ = l.conn.Close() // fails only when it is closed already
+	}
+}
+
+// call calls all targets of a cluster at the same time, and joins the errors in their order.
+func (l *links[C]) call(cluster string, targets []Target, call func(C, Target) error) error {
 	errs := make([]error, len(targets))
-	var calls errgroup.Group
+	var calls sync.WaitGroup
 	for i, target := range targets {
-		calls.Go(func() error {
-			errs[i] = call(target)
-			return nil
+		calls.Go(func() {
+			at := l.get(cluster, target)
+			if errs[i] = at.err; at.err == nil {
+				errs[i] = call(at.conn, target)
+			}
 		})
 	}
-	_ = calls.Wait() // joined below
+	calls.Wait()
 	return errors.Join(errs...)
 }

@@ -61,27 +61,23 @@ type Client struct {
 }
 
 // NewClient returns a client without connections. Close it.
-func NewClient() *Client { return &Client{} }
+func NewClient() *Client {
+	return &Client{
+		members: links[*grpc.ClientConn]{dial: dial},
+		witnesses: links[*manage.Conn]{dial: func(t Target) (*manage.Conn, error) {
+			return manage.Dial(t.ClusterID, t.ID, "passthrough:///"+t.Address), nil
+		}},
+	}
+}
 
 // Ask implements Members.
 func (c *Client) Ask(ctx context.Context, cluster string, targets []Target) []Answer {
-	c.members.keep(cluster, targets)
-	ports := make([]*grpc.ClientConn, len(targets))
-	errs := make([]error, len(targets))
-	for i, target := range targets {
-		// Now: a question may outlive this call, and its target.
-		ports[i], errs[i] = c.members.get(cluster, target, dial)
-	}
-	return survey(ctx, &c.members.mutes, cluster, targets, func(ctx context.Context, i int) (*world.Report, error) {
-		if errs[i] != nil {
-			return nil, errs[i]
-		}
-		return ask(ctx, adminv1.NewAdminClient(ports[i]), targets[i])
-	})
+	return survey(ctx, &c.members, cluster, targets, ask)
 }
 
-func ask(ctx context.Context, admin adminv1.AdminClient, target Target) (*world.Report, error) {
-	response, err := admin.Status(ctx, &adminv1.StatusRequest{Cluster: target.ClusterID, Member: uint32(target.ID)})
+func ask(ctx context.Context, conn *grpc.ClientConn, target Target) (*world.Report, error) {
+	response, err := adminv1.NewAdminClient(conn).Status(ctx,
+		&adminv1.StatusRequest{Cluster: target.ClusterID, Member: uint32(target.ID)})
 	if err != nil {
 		return nil, err
 	}
@@ -92,13 +88,10 @@ func ask(ctx context.Context, admin adminv1.AdminClient, target Target) (*world.
 func (c *Client) Configure(ctx context.Context, cluster string, targets []Target, v view.View) error {
 	ctx, cancel := context.WithTimeout(ctx, configureWithin)
 	defer cancel()
-	return each(targets, func(target Target) error {
-		conn, err := c.members.get(cluster, target, dial)
-		if err == nil {
-			_, err = adminv1.NewAdminClient(conn).Configure(ctx, &adminv1.ConfigureRequest{
-				Cluster: target.ClusterID, Member: uint32(target.ID), View: wire.ToProto(v),
-			})
-		}
+	return c.members.call(cluster, targets, func(conn *grpc.ClientConn, target Target) error {
+		_, err := adminv1.NewAdminClient(conn).Configure(ctx, &adminv1.ConfigureRequest{
+			Cluster: target.ClusterID, Member: uint32(target.ID), View: wire.ToProto(v),
+		})
 		if err != nil {
 			return fmt.Errorf("member %d: %w", target.ID, err)
 		}
@@ -140,9 +133,9 @@ func dial(target Target) (*grpc.ClientConn, error) {
 
 // report is the snapshot's form of a member's status.
 func report(s *adminv1.StatusResponse) (*world.Report, error) {
-	role, err := roleOf(s.Role)
-	if err != nil {
-		return nil, err
+	role, known := roles[s.Role]
+	if !known {
+		return nil, fmt.Errorf("it told the role %v, which this operator does not know: upgrade the operator", s.Role)
 	}
 	r := &world.Report{
 		ClusterID: s.Cluster, Role: role, View: wire.FromProto(s.View), Digest: s.Digest, Disk: s.Disk,
@@ -188,16 +181,10 @@ func peers(all []*adminv1.Peer) (seen []world.Peer) {
 	return seen
 }
 
-func roleOf(r adminv1.Role) (world.Role, error) {
-	switch r {
-	case adminv1.Role_WAITING:
-		return world.Waiting, nil
-	case adminv1.Role_LEARNER:
-		return world.Learner, nil
-	case adminv1.Role_VOTER:
-		return world.Voter, nil
-	case adminv1.Role_REMOVED:
-		return world.Removed, nil
-	}
-	return 0, fmt.Errorf("it told the role %v, which this operator does not know: upgrade the operator", r)
+// roles are the roles by their names in the protocol.
+var roles = map[adminv1.Role]world.Role{
+	adminv1.Role_WAITING: world.Waiting,
+	adminv1.Role_LEARNER: world.Learner,
+	adminv1.Role_VOTER:   world.Voter,
+	adminv1.Role_REMOVED: world.Removed,
 }

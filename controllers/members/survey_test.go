@@ -2,6 +2,7 @@ package members
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
@@ -12,15 +13,15 @@ import (
 // Who let a question go without an answer is asked again, once at a time, and nobody waits for it until it has
 // answered.
 func TestNobodyWaitsForTheMuteTwice(t *testing.T) {
-	var m mutes
+	m := links[net.Conn]{dial: func(Target) (net.Conn, error) { c, _ := net.Pipe(); return c, nil }}
 	released, questions := make(chan struct{}), make(chan struct{}, 10)
 	look := func(mute func(context.Context) (int, error)) []Reply[int] {
 		t.Helper()
 		done := make(chan []Reply[int], 1)
 		go func() {
 			done <- survey(t.Context(), &m, resource, []Target{{Address: "mute"}, {Address: "well"}},
-				func(ctx context.Context, i int) (int, error) {
-					if i == 1 {
+				func(ctx context.Context, _ net.Conn, target Target) (int, error) {
+					if target.Address == "well" {
 						return 1, nil
 					}
 					questions <- struct{}{}
@@ -50,7 +51,8 @@ func TestNobodyWaitsForTheMuteTwice(t *testing.T) {
 	}
 	eventually(t, "it is asked again", func() bool { return len(questions) >= 2 })
 	close(released)
-	eventually(t, "it answers", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.of) == 0 })
+	mute := m.get(resource, Target{Address: "mute"})
+	eventually(t, "it answers", func() bool { return !mute.mute.Load() && !mute.out.Load() })
 	if len(questions) != 2 {
 		t.Errorf("%d questions were sent, want 2: one while another one is out is one too many", len(questions))
 	}
@@ -58,7 +60,7 @@ func TestNobodyWaitsForTheMuteTwice(t *testing.T) {
 		t.Errorf("once it has answered: %+v", got)
 	}
 	look(untilLate)
-	m.forget(resource, nil)
+	m.keep(resource, nil)
 	if len(m.of) != 0 {
 		t.Errorf("a cluster that is forgotten is remembered: %v", m.of)
 	}

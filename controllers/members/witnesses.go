@@ -26,19 +26,14 @@ const liveWithin = 3 * time.Second
 
 // AskWitnesses implements Witnesses.
 func (c *Client) AskWitnesses(ctx context.Context, cluster string, targets []Target) []WitnessAnswer {
-	c.witnesses.keep(cluster, targets)
-	conns := make([]*manage.Conn, len(targets))
-	for i, target := range targets {
-		conns[i], _ = c.witnesses.get(cluster, target, dialWitness) // what fails shows when it is asked
-	}
-	ask := func(ctx context.Context, i int) (*membership.WitnessReport, error) {
-		said, err := conns[i].Report(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return &said, nil
-	}
-	return survey(ctx, &c.witnesses.mutes, cluster, targets, ask)
+	return survey(ctx, &c.witnesses, cluster, targets,
+		func(ctx context.Context, conn *manage.Conn, _ Target) (*membership.WitnessReport, error) {
+			said, err := conn.Report(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return &said, nil
+		})
 }
 
 // Live implements Witnesses.
@@ -47,17 +42,11 @@ func (c *Client) Live(
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, liveWithin)
 	defer cancel()
-	return each(targets, func(target Target) error {
+	return c.witnesses.call(cluster, targets, func(conn *manage.Conn, target Target) error {
 		w, known := v.Witness(target.ID)
-		conn, err := c.witnesses.get(cluster, target, dialWitness)
-		if !known || err != nil {
-			return err
+		if !known {
+			return nil
 		}
 		return conn.Live(ctx, w.Disk, start, end)
 	})
-}
-
-// dialWitness returns the connection to a witness, which says itself what is wrong with it when it is asked.
-func dialWitness(target Target) (*manage.Conn, error) {
-	return manage.Dial(target.ClusterID, target.ID, "passthrough:///"+target.Address), nil
 }
