@@ -142,19 +142,12 @@ func operator(t *testing.T, d *diary, objects ...client.Object) *Reconciler {
 	return &Reconciler{
 		access: to,
 		observer: observer{
-			access: to, optional: &optional{}, injections: fromStore{store}, warnings: cache.NewExpiring(),
+			access: to, optional: &optional{}, warnings: cache.NewExpiring(),
+			injections: store, watched: func(context.Context) (bool, error) { return true, nil },
 		},
 		executor: executor{access: to, events: events{d}},
 		metrics:  counts,
 	}
-}
-
-// fromStore reads what emulates the network from the apiserver at once.
-type fromStore struct{ client.Reader }
-
-func (s fromStore) list(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster) ([]world.Injection, bool, error) {
-	all, err := listInjections(ctx, s.Reader, cluster)
-	return all, err == nil, err
 }
 
 // writes notes what is written to the apiserver before it is.

@@ -10,59 +10,40 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/chaosmesh"
 	"github.com/georegister/georegister/controllers/world"
 )
 
-// injectionReader reads the objects that emulate a cluster's network; known is false while they can't be read.
-type injectionReader interface {
-	list(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster) (all []world.Injection, known bool, err error)
+// watched reports whether the objects that emulate networks can be read from the cache yet.
+func watched(from cache.Cache) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		informer, err := from.GetInformer(ctx, chaosmesh.Empty(), cache.BlockUntilSynced(false))
+		if err != nil {
+			return false, fmt.Errorf("watch %s: %w", chaosmesh.Kind.Kind, err)
+		}
+		return informer.HasSynced(), nil
+	}
 }
 
-// injections reads from the cache that is watched.
-type injections struct{ cache cache.Cache }
-
-func (i injections) list(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster) ([]world.Injection, bool, error) {
-	informer, err := i.cache.GetInformer(ctx, chaosmesh.Empty(), cache.BlockUntilSynced(false))
-	if err != nil {
-		return nil, false, fmt.Errorf("watch %s: %w", chaosmesh.Kind.Kind, err)
+// emulation sees what emulates the network of the cluster. That this can't be read yet must not keep the cluster from
+// being looked after.
+func (l *look) emulation() {
+	if l.err != nil || !l.optional.has(chaosmesh.Kind) {
+		return
 	}
-	if !informer.HasSynced() { // what is not in place must not keep the cluster from being looked after
-		return nil, false, nil
+	l.Emulation.Kind = true
+	if l.Emulation.Known, l.err = l.watched(l.ctx); !l.Emulation.Known {
+		return
 	}
-	all, err := listInjections(ctx, i.cache, cluster)
-	return all, err == nil, err
-}
-
-func listInjections(
-	ctx context.Context, reader client.Reader, cluster *v1alpha1.GeoRegisterCluster,
-) ([]world.Injection, error) {
 	list := chaosmesh.EmptyList()
-	err := reader.List(ctx, list, client.InNamespace(cluster.Namespace),
-		client.MatchingLabels{build.ClusterLabel: cluster.Name},
+	l.list(l.injections, chaosmesh.Kind.Kind, list, client.InNamespace(l.Cluster.Namespace),
+		client.MatchingLabels{build.ClusterLabel: l.Cluster.Name},
 		client.HasLabels{chaosmesh.FromLabel, chaosmesh.ToLabel})
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", chaosmesh.Kind.Kind, err)
-	}
-	var all []world.Injection
 	for n := range list.Items {
-		if metav1.IsControlledBy(&list.Items[n], cluster) { // labels alone anybody can give
-			all = append(all, chaosmesh.Read(&list.Items[n]))
+		if metav1.IsControlledBy(&list.Items[n], l.Cluster) { // labels alone anybody can give
+			l.Emulation.Links = append(l.Emulation.Links, chaosmesh.Read(&list.Items[n]))
 		}
 	}
-	slices.SortFunc(all, func(a, b world.Injection) int { return cmp.Compare(a.Name, b.Name) }) // a cache has no order
-	return all, nil
-}
-
-// observeEmulation reads what emulates the network of a cluster.
-func (o *observer) observeEmulation(
-	ctx context.Context, cluster *v1alpha1.GeoRegisterCluster,
-) (world.Emulation, error) {
-	if !o.optional.has(chaosmesh.Kind) {
-		return world.Emulation{}, nil
-	}
-	all, known, err := o.injections.list(ctx, cluster)
-	return world.Emulation{Kind: true, Known: known, Links: all}, err
+	slices.SortFunc(l.Emulation.Links, func(a, b world.Injection) int { return cmp.Compare(a.Name, b.Name) })
 }

@@ -54,12 +54,16 @@ func TestOnlyTheObjectsOfTheClusterAreRead(t *testing.T) {
 	foreign.SetLabels(map[string]string{build.ClusterLabel: "first"}) // of somebody who injects something else
 	elsewhere.SetNamespace("another")
 	r := operator(t, &diary{}, direction("y", "b", "a"), direction("x", "a", "b"), other, foreign, elsewhere)
-	if got, err := r.observer.observeEmulation(t.Context(), wide()); err != nil ||
-		!reflect.DeepEqual(got, world.Emulation{}) {
+	look := func() (world.Emulation, error) {
+		l := r.observer.look(t.Context(), wide())
+		l.emulation()
+		return l.Emulation, l.err
+	}
+	if got, err := look(); err != nil || !reflect.DeepEqual(got, world.Emulation{}) {
 		t.Errorf("without the kind there is %+v, %v", got, err)
 	}
 	r.observer.optional.found.Store(chaosmesh.Kind, true)
-	got, err := r.observer.observeEmulation(t.Context(), wide())
+	got, err := look()
 	if err != nil || !got.Kind || !got.Known || len(got.Links) != 2 || got.Links[0].Name != "x" ||
 		got.Links[1].Name != "y" || got.Links[1].From != "b" {
 		t.Errorf("there is %+v, %v", got, err)

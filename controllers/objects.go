@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -78,10 +77,8 @@ func (k kin) whose(object client.Object, named func(set string) string) (id view
 }
 
 // gather collects what there is of each of the kin, by the labels, and names those of the view of whom nothing is.
-func (o *observer) gather(
-	ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, k kin,
-) ([]world.Member, error) {
-	found := map[view.MemberID]*world.Member{}
+func (l *look) gather(k kin) []world.Member {
+	cluster, found := l.Cluster, map[view.MemberID]*world.Member{}
 	for id, site := range k.sites { // the order is irrelevant: into another map
 		found[id] = &world.Member{ID: id, Site: site}
 	}
@@ -100,9 +97,7 @@ func (o *observer) gather(
 	var pods corev1.PodList
 	var volumes corev1.PersistentVolumeClaimList
 	for _, list := range []client.ObjectList{&sets, &pods, &volumes} {
-		if err := o.client.List(ctx, list, client.InNamespace(cluster.Namespace), k.selector); err != nil {
-			return nil, fmt.Errorf("list %T: %w", list, err)
-		}
+		l.list(l.client, fmt.Sprintf("%T", list), list, client.InNamespace(cluster.Namespace), k.selector)
 	}
 	for i := range sets.Items {
 		set := &sets.Items[i]
@@ -120,19 +115,17 @@ func (o *observer) gather(
 		volume := &volumes.Items[i]
 		if m := owner(volume, build.OnlyVolume, build.Claims(cluster, volume)); m != nil {
 			m.Volume = volume
-			m.Refused = o.applier.Refused(client.ObjectKeyFromObject(cluster),
+			m.Refused = l.applier.Refused(client.ObjectKeyFromObject(cluster),
 				corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), volume.Name)
 		}
 	}
 	var all []world.Member
 	for _, m := range found { // sorted below
-		if err := o.findVolume(ctx, cluster, m, build.OnlyVolume(k.set(m.ID, m.Site))); err != nil {
-			return nil, err
-		}
+		l.findVolume(m, build.OnlyVolume(k.set(m.ID, m.Site)))
 		all = append(all, *m)
 	}
 	slices.SortFunc(all, func(a, b world.Member) int { return cmp.Compare(a.ID, b.ID) })
-	return all, nil
+	return all
 }
 
 // runs reports whether a pod is of the StatefulSet that its name says, which may be gone, and is none of another owner.
@@ -148,37 +141,27 @@ func runs(cluster *v1alpha1.GeoRegisterCluster, pod *corev1.Pod, sets []appsv1.S
 
 // findVolume asks the apiserver itself for a volume that seems to be missing: one that lost its labels is in no cache,
 // and its member is not to be replaced.
-func (o *observer) findVolume(
-	ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, m *world.Member, name string,
-) error {
-	if !build.OnDisk(cluster) || m.Volume != nil || m.StatefulSet == nil { // without a set there may be no volume yet
-		return nil
+func (l *look) findVolume(m *world.Member, name string) {
+	if !build.OnDisk(l.Cluster) || m.Volume != nil || m.StatefulSet == nil { // without a set there may be no volume yet
+		return
 	}
 	var volumes corev1.PersistentVolumeClaimList
-	err := o.live.List(ctx, &volumes, client.InNamespace(cluster.Namespace),
+	l.list(l.live, "volume "+name, &volumes, client.InNamespace(l.Cluster.Namespace),
 		client.MatchingFields{metav1.ObjectNameField: name})
-	if err != nil {
-		return fmt.Errorf("look for volume %s: %w", name, err)
-	}
-	if len(volumes.Items) > 0 && build.Claims(cluster, &volumes.Items[0]) {
+	if len(volumes.Items) > 0 && build.Claims(l.Cluster, &volumes.Items[0]) {
 		m.Volume = &volumes.Items[0]
 	}
-	return nil
 }
 
 // sites are those that have a Service: one may not be asked for any more.
-func (o *observer) sites(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster) ([]string, error) {
+func (l *look) sites() (names []string) {
 	services := &metav1.PartialObjectMetadataList{}
 	services.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceList"))
-	err := o.client.List(ctx, services, client.InNamespace(cluster.Namespace),
-		client.MatchingLabels{build.ClusterLabel: cluster.Name}, client.HasLabels{build.SiteLabel})
-	if err != nil {
-		return nil, fmt.Errorf("list Services: %w", err)
-	}
-	var names []string
+	l.list(l.client, "Services", services, client.InNamespace(l.Cluster.Namespace),
+		client.MatchingLabels{build.ClusterLabel: l.Cluster.Name}, client.HasLabels{build.SiteLabel})
 	for i := range services.Items {
 		names = append(names, services.Items[i].Labels[build.SiteLabel])
 	}
 	slices.Sort(names)
-	return names, nil
+	return names
 }

@@ -34,9 +34,10 @@ func TestMembersAreSeenByWhateverIsLeft(t *testing.T) {
 	foreign := pod(all[0])
 	foreign.Name, foreign.Labels[build.ClusterLabel] = "second-a-1-0", "second"
 	r := operator(t, &diary{}, first, second, kept, foreign)
-	got, err := r.observer.gather(t.Context(), shop(), membersOf(shop(), founded()))
-	if err != nil {
-		t.Fatal(err)
+	l := r.observer.look(t.Context(), shop())
+	got := l.gather(membersOf(shop(), founded()))
+	if l.err != nil {
+		t.Fatal(l.err)
 	}
 	want := []string{"1 a StatefulSet", "2 b Pod", "3 c", "4 c Volume"}
 	for i, m := range got {
@@ -72,10 +73,11 @@ func TestObjectsThatAreNobodys(t *testing.T) {
 	}
 	debugged := pod(view.Member{ID: 2, Site: "b"}) // a copy, labels and all
 	debugged.Name = "first--b--2-0-debug"
-	got, err := operator(t, &diary{}, append(objects, debugged)...).observer.gather(t.Context(), shop(),
-		membersOf(shop(), founded()))
-	if err != nil || len(got) != 3 {
-		t.Fatalf("saw %d members, %v; want those of the view", len(got), err)
+	r := operator(t, &diary{}, append(objects, debugged)...)
+	l := r.observer.look(t.Context(), shop())
+	got := l.gather(membersOf(shop(), founded()))
+	if l.err != nil || len(got) != 3 {
+		t.Fatalf("saw %d members, %v; want those of the view", len(got), l.err)
 	}
 	for _, m := range got {
 		if m.Pod != nil || m.StatefulSet != nil || m.Volume != nil {

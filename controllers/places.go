@@ -1,106 +1,72 @@
 package controllers
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/controllers/world"
 )
 
 // place says where the volumes and pods are, where the operator may know.
-func (o *observer) place(ctx context.Context, s *world.Snapshot) error {
-	if !o.places {
-		return nil
+func (l *look) place() {
+	if !l.places {
+		return
 	}
-	s.Zones, s.ZonesKnown = map[string]world.Zone{}, true
-	for _, all := range [][]world.Member{s.Members, s.Witnesses} {
+	l.Zones, l.ZonesKnown = map[string]world.Zone{}, true
+	for _, all := range [][]world.Member{l.Members, l.Witnesses} {
 		for i := range all {
-			if err := o.placeOne(ctx, s, &all[i]); err != nil {
-				return err
-			}
+			l.placeOne(&all[i])
 		}
 	}
-	for _, site := range s.Cluster.Spec.Sites {
-		if site.NodePool == nil {
-			continue
-		}
-		there, err := o.nodeOf(ctx, s, site.NodePool.KeyOrDefault(), site.NodePool.Value)
-		if err != nil {
-			return err
-		}
-		if !there {
-			s.EmptyPools = append(s.EmptyPools, site.Name)
+	for _, site := range l.Cluster.Spec.Sites {
+		if site.NodePool != nil && !l.nodeOf(site.NodePool.KeyOrDefault(), site.NodePool.Value) {
+			l.EmptyPools = append(l.EmptyPools, site.Name)
 		}
 	}
-	return nil
 }
 
-func (o *observer) placeOne(ctx context.Context, s *world.Snapshot, m *world.Member) error {
+func (l *look) placeOne(m *world.Member) {
 	if m.Pod != nil && m.Pod.Spec.NodeName != "" {
-		if _, err := o.node(ctx, s, m.Pod.Spec.NodeName); err != nil {
-			return err
-		}
+		l.node(m.Pod.Spec.NodeName)
 	}
 	if m.Volume == nil || m.Volume.Spec.VolumeName == "" {
-		return nil
+		return
 	}
 	volume := &corev1.PersistentVolume{}
-	err := o.client.Get(ctx, types.NamespacedName{Name: m.Volume.Spec.VolumeName}, volume)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read volume %s: %w", m.Volume.Spec.VolumeName, err)
-	}
+	l.get(l.client, "volume", client.ObjectKey{Name: m.Volume.Spec.VolumeName}, volume)
 	key, value := tiedTo(volume)
-	if m.VolumeNode = value; value == "" {
-		return nil
-	}
-	there, err := o.nodeOf(ctx, s, key, value)
-	m.NodeGone = err == nil && !there
-	return err
+	m.VolumeNode, m.NodeGone = value, value != "" && !l.nodeOf(key, value)
 }
 
 // nodeOf reports whether a node exists that a volume is tied to, by its name or by a label, or that is of a pool. Its
 // hostname may be another one than its name.
-func (o *observer) nodeOf(ctx context.Context, s *world.Snapshot, key, value string) (bool, error) {
+func (l *look) nodeOf(key, value string) bool {
 	if key == metav1.ObjectNameField {
-		return o.node(ctx, s, value)
+		return l.node(value)
 	}
 	var nodes corev1.NodeList
-	if err := o.client.List(ctx, &nodes, client.MatchingLabels{key: value}, client.Limit(1)); err != nil {
-		return false, fmt.Errorf("look for the node with %s=%s: %w", key, value, err)
-	}
-	return len(nodes.Items) > 0, nil
+	l.list(l.client, fmt.Sprintf("nodes with %s=%s", key, value), &nodes, client.MatchingLabels{key: value},
+		client.Limit(1))
+	return len(nodes.Items) > 0
 }
 
 // node notes where a node is, and reports whether it exists.
-func (o *observer) node(ctx context.Context, s *world.Snapshot, name string) (bool, error) {
-	if _, ok := s.Zones[name]; ok {
-		return true, nil
+func (l *look) node(name string) bool {
+	if _, ok := l.Zones[name]; ok {
+		return true
 	}
 	node := &corev1.Node{}
-	err := o.client.Get(ctx, types.NamespacedName{Name: name}, node)
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("read node %s: %w", name, err)
+	if !l.get(l.client, "node", client.ObjectKey{Name: name}, node) {
+		return false
 	}
-	zone := world.Zone{
+	l.Zones[name] = world.Zone{
 		Name: node.Labels[corev1.LabelTopologyZone], Labels: node.Labels, Closed: node.Spec.Unschedulable,
 	}
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			zone.Ready = condition.Status == corev1.ConditionTrue
-		}
-	}
-	s.Zones[name] = zone
-	return true, nil
+	return true
 }
 
 // tiedTo says, by a label or metadata.name and its value, which is the only node that a volume can be used on; they

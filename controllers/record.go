@@ -1,16 +1,12 @@
 package controllers
 
 import (
-	"context"
-	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
@@ -19,37 +15,22 @@ import (
 
 // record is the object that holds the view, or nil. That it is missing is asked of the apiserver itself: a record
 // that lost its labels is in no cache.
-func (o *observer) record(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster) (*corev1.ConfigMap, error) {
-	name := build.RecordName(cluster.Name)
-	return readConfigMap(ctx, "record "+name, client.ObjectKey{Namespace: cluster.Namespace, Name: name},
-		o.client, o.live)
+func (l *look) record() *corev1.ConfigMap {
+	record, name := &corev1.ConfigMap{}, l.ours(build.RecordName(l.Cluster.Name))
+	if l.get(l.client, "record", name, record) || l.get(l.live, "record", name, record) {
+		return record
+	}
+	return nil
 }
 
 // boot is what members are started with, or nil.
-func (o *observer) boot(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster) (*corev1.ConfigMap, error) {
-	boot, err := readConfigMap(ctx, "boot configuration",
-		client.ObjectKey{Namespace: cluster.Namespace, Name: build.BootName(cluster.Name)}, o.client)
-	if boot != nil && !build.Claims(cluster, boot) {
-		return nil, nil
+func (l *look) boot() *corev1.ConfigMap {
+	boot := &corev1.ConfigMap{}
+	if l.get(l.client, "boot configuration", l.ours(build.BootName(l.Cluster.Name)), boot) &&
+		build.Claims(l.Cluster, boot) {
+		return boot
 	}
-	return boot, err
-}
-
-// readConfigMap returns a ConfigMap from the first of some readers that has it; nil if none has.
-func readConfigMap(
-	ctx context.Context, what string, key client.ObjectKey, from ...client.Reader,
-) (*corev1.ConfigMap, error) {
-	for _, reader := range from {
-		found := &corev1.ConfigMap{}
-		err := reader.Get(ctx, key, found)
-		if err == nil {
-			return found, nil
-		}
-		if !apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("read %s: %w", what, err)
-		}
-	}
-	return nil, nil
+	return nil
 }
 
 // claimsRecord reports whether the object of the record's name is the record of a cluster of this name, by its owner or

@@ -98,8 +98,8 @@ func newReconciler(ctx context.Context, m manager.Manager, o Options) (*Reconcil
 	}
 	return &Reconciler{
 		access: to,
-		observer: observer{access: to, optional: kinds, injections: injections{m.GetCache()}, places: places,
-			warnings: expiring.NewExpiring()},
+		observer: observer{access: to, optional: kinds, injections: m.GetCache(), watched: watched(m.GetCache()),
+			places: places, warnings: expiring.NewExpiring()},
 		executor: executor{access: to, events: events{m.GetEventRecorder("georegister-operator")}},
 		metrics:  counts, election: lease,
 	}, nil
@@ -146,12 +146,12 @@ func strip(object any) (any, error) {
 	return cache.TransformStripManagedFields()(object)
 }
 
-// stripNode keeps of a node where it is, whether it is ready, and whether it is about to be emptied.
+// stripNode keeps of a node where it is, and whether it is about to be emptied.
 func stripNode(object any) (any, error) {
 	if n, ok := object.(*corev1.Node); ok {
 		n.ManagedFields, n.Annotations = nil, nil
 		n.Spec = corev1.NodeSpec{Unschedulable: n.Spec.Unschedulable}
-		n.Status = corev1.NodeStatus{Conditions: n.Status.Conditions}
+		n.Status = corev1.NodeStatus{}
 	}
 	return object, nil
 }

@@ -225,7 +225,7 @@ func TestDedicatedWitnessesAreReplaced(t *testing.T) {
 
 // elsewhere has the members of site b be in the pool that is asked for, and the witness there not.
 func elsewhere(s *world.Snapshot) {
-	s.Zones["node-x"] = world.Zone{Name: "zone-b", Ready: true}
+	s.Zones["node-x"] = world.Zone{Name: "zone-b"}
 	zone := s.Zones["node-b"]
 	zone.Labels = map[string]string{corev1.LabelTopologyZone: "zone-b"}
 	s.Zones["node-b"] = zone
@@ -359,13 +359,13 @@ func TestTheWitnessOfASiteThatGoes(t *testing.T) {
 // Two keepers of a shard in one zone are named.
 func TestZonesOfDedicatedWitnesses(t *testing.T) {
 	s := lone(t)
-	s.Zones["node-x"] = world.Zone{Name: "zone-b", Ready: true}
+	s.Zones["node-x"] = world.Zone{Name: "zone-b"}
 	seen(s, 6).Pod.Spec.NodeName = "node-x"
 	p := Next(*s)
 	says(t, p, "ToleratesZoneLoss=False ZoneHoldsPartition: Partition 0 is kept by 3 and 6 in one zone, zone-b; "+
 		"with dedicated witnesses all of its keepers are to be in zones of their own")
 	seen(s, 6).Pod.Spec.NodeName = "node-y"
-	s.Zones["node-y"] = world.Zone{Ready: true}
+	s.Zones["node-y"] = world.Zone{}
 	says(t, Next(*s),
 		"ToleratesZoneLoss=False ZoneHoldsPartition: Without zone zone-a, partition 0 has no witness to recover from")
 }

@@ -47,7 +47,7 @@ func healthy(sites int) *world.Snapshot {
 	hash := build.SpecHash(c)
 	for _, m := range v.Members {
 		s.Zones["node-"+m.Site] = world.Zone{
-			Name: "zone-" + m.Site, Ready: true, Labels: map[string]string{corev1.LabelTopologyZone: "zone-" + m.Site},
+			Name: "zone-" + m.Site, Labels: map[string]string{corev1.LabelTopologyZone: "zone-" + m.Site},
 		}
 		r := &world.Report{ClusterID: "demo.1", Role: world.Voter, View: v, Digest: v.Digest(),
 			Disk: m.Disk, Incarnation: 1, Version: "1", Quorum: true, Shards: 4, Voting: 4}

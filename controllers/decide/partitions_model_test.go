@@ -161,7 +161,7 @@ func (m *partsModel) keepsBackups(next view.View) {
 func (m *partsModel) comes(id view.MemberID, site string) {
 	member := view.Member{ID: id, Site: site}
 	hash := build.SpecHash(m.s.Cluster)
-	m.s.Zones["node-"+site] = world.Zone{Name: "zone-" + site, Ready: true}
+	m.s.Zones["node-"+site] = world.Zone{Name: "zone-" + site}
 	m.s.Members = append(m.s.Members, world.Member{ID: id, Site: site, StatefulSet: statefulSetOf(member, hash),
 		Pod: podOf(member, hash, true, metav1.NewTime(epoch)), Volume: volumeOf(member)})
 }

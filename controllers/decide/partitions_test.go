@@ -38,7 +38,7 @@ func clusterWithMasters(t *testing.T) *world.Snapshot {
 	s.Members, s.Zones = nil, map[string]world.Zone{}
 	hash := build.SpecHash(s.Cluster)
 	for _, m := range v.Members {
-		s.Zones["node-"+m.Site] = world.Zone{Name: "zone-" + m.Site, Ready: true}
+		s.Zones["node-"+m.Site] = world.Zone{Name: "zone-" + m.Site}
 		s.Members = append(s.Members, world.Member{ID: m.ID, Site: m.Site, StatefulSet: statefulSetOf(m, hash),
 			Pod: podOf(m, hash, true, metav1.NewTime(epoch)), Volume: volumeOf(m)})
 	}
@@ -249,7 +249,7 @@ func TestPartitionsAreKept(t *testing.T) {
 				"and waits: " +
 				"member 5 (site c) takes a state transfer: 3 of 3 shards vote"},
 		{"a node is to be emptied", func(s *world.Snapshot) {
-			s.Zones["node-b"] = world.Zone{Name: "zone-b", Ready: true, Closed: true}
+			s.Zones["node-b"] = world.Zone{Name: "zone-b", Closed: true}
 		}, "MovingPartitions 2 with 1 3 5", "1 [5] w[4] <1; 3 [5] w[] <1; 5 [1] w[2] <0", "Normal PartitionMoved",
 			"Available=True Serving: 3 of 3 members serve clients"},
 		{"a partition in one zone", func(s *world.Snapshot) {
@@ -261,7 +261,7 @@ func TestPartitionsAreKept(t *testing.T) {
 			for i, site := range []string{"c", "d"} {
 				m := view.Member{ID: view.MemberID(7 + 2*i), Site: site, Disk: fmt.Sprintf("disk-%d", 7+2*i)}
 				v.Members = append(v.Members, m)
-				s.Zones["node-"+site] = world.Zone{Name: "zone-" + site, Ready: true}
+				s.Zones["node-"+site] = world.Zone{Name: "zone-" + site}
 				s.Members = append(s.Members,
 					world.Member{ID: m.ID, Site: site, StatefulSet: statefulSetOf(m, build.SpecHash(s.Cluster)),
 						Pod: podOf(m, build.SpecHash(s.Cluster), true, metav1.NewTime(epoch)), Volume: volumeOf(m)})

@@ -69,8 +69,7 @@ type MonitoringKinds struct{ PodMonitor, PrometheusRule bool }
 type Zone struct {
 	Name   string            // its label topology.kubernetes.io/zone, or empty
 	Labels map[string]string // all of the node
-	Ready  bool
-	Closed bool // nothing new is placed there: somebody is about to empty it
+	Closed bool              // nothing new is placed there: somebody is about to empty it
 }
 
 // Taken is an object that has the name of one that the cluster is to have, and is not the cluster's.
