@@ -7,6 +7,7 @@ import (
 	"time"
 
 	grpcstatus "google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/controllers/apply"
@@ -14,6 +15,7 @@ import (
 	"github.com/georegister/georegister/controllers/members"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // access is what clusters are reached by: the apiserver, and their members. Whoever observes and whoever carries out
@@ -27,54 +29,47 @@ type access struct {
 	now     func() time.Time
 }
 
-// targetOf is where a member can be called, or why it can't.
-func targetOf(m *world.Member, clusterID string) (members.Target, string) {
-	target := members.Target{ID: m.ID, ClusterID: clusterID}
-	host, silence := hostOf(m)
-	target.Address = net.JoinHostPort(host, strconv.Itoa(build.AdminPort))
-	return target, silence
+// targetOf is where a process in a pod can be called at a port, or why it can't.
+func targetOf(id view.MemberID, clusterID string, pod *corev1.Pod, port int) (target members.Target, silence string) {
+	switch {
+	case pod == nil:
+		return target, "has no pod"
+	case pod.Status.PodIP == "":
+		return target, "its pod has no address yet"
+	}
+	return members.Target{
+		ID: id, ClusterID: clusterID, Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(port)),
+	}, ""
+}
+
+// memberOf is where a member can be called, or why it can't.
+func memberOf(s *world.Snapshot, m *world.Member) (members.Target, string) {
+	return targetOf(m.ID, s.ClusterID, m.Pod, build.AdminPort)
 }
 
 // witnessOf is where the witness in a pod can be called, or why it can't.
 func witnessOf(s *world.Snapshot, m *world.Member) (members.Target, string) {
-	target := members.Target{ID: m.ID, ClusterID: s.ClusterID}
+	id := m.ID
 	if !s.Cluster.Spec.Dedicated() {
-		target.ID = membership.WitnessOf(m.ID)
+		id = membership.WitnessOf(m.ID)
 	}
-	host, silence := hostOf(m)
-	target.Address = net.JoinHostPort(host, strconv.Itoa(build.WitnessPort))
-	return target, silence
-}
-
-// hostOf is the address of a pod, or why it has none.
-func hostOf(m *world.Member) (host, silence string) {
-	switch {
-	case m.Pod == nil:
-		return "", "has no pod"
-	case m.Pod.Status.PodIP == "":
-		return "", "its pod has no address yet"
-	}
-	return m.Pod.Status.PodIP, ""
+	return targetOf(id, s.ClusterID, m.Pod, build.WitnessPort)
 }
 
 // witnessing are those in whose pods witnesses are: members, or dedicated witnesses.
-func witnessing(s *world.Snapshot) []*world.Member {
+func witnessing(s *world.Snapshot) []world.Member {
 	if s.Cluster.Spec.Dedicated() {
-		return pointers(s.Witnesses)
+		return s.Witnesses
 	}
-	return pointers(s.Members)
+	return s.Members
 }
 
-func pointers(all []world.Member) (to []*world.Member) {
-	for i := range all {
-		to = append(to, &all[i])
-	}
-	return to
-}
-
-// reason is an error without the wrapping of gRPC.
+// reason is an error without the wrapping of gRPC; empty if there is none.
 func reason(err error) string {
-	if s, ok := grpcstatus.FromError(err); ok && err != nil {
+	if err == nil {
+		return ""
+	}
+	if s, ok := grpcstatus.FromError(err); ok {
 		return fmt.Sprintf("%s (%s)", s.Message(), s.Code())
 	}
 	return err.Error()

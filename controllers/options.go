@@ -40,10 +40,8 @@ type Options struct {
 	// DiscoverEvery is the time between two looks for the kinds of other operators; 0 for a few minutes.
 	DiscoverEvery time.Duration
 
-	// Members talks to the members.
+	// Members talks to the members, and to their witnesses.
 	Members members.Members
-	// Witnesses talks to those of clusters whose protocol has some. Without it such clusters are not founded.
-	Witnesses members.Witnesses
 	// Registry takes the operator's own metrics; nil for the one that MetricsAddress serves.
 	Registry prometheus.Registerer
 	Log      logr.Logger

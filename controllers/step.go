@@ -81,7 +81,7 @@ func (e *executor) sendView(ctx context.Context, s world.Snapshot, step rules.Se
 		if m == nil {
 			continue
 		}
-		if target, silence := targetOf(m, s.ClusterID); silence == "" {
+		if target, silence := memberOf(&s, m); silence == "" {
 			targets = append(targets, target)
 		}
 	}
@@ -103,12 +103,12 @@ func (e *executor) begin(ctx context.Context, s world.Snapshot, lives decide.Liv
 	var targets []members.Target
 	for _, m := range witnessing(&s) {
 		if m.Witness != nil {
-			target, _ := witnessOf(&s, m) // it answered there
+			target, _ := witnessOf(&s, &m) // it answered there
 			targets = append(targets, target)
 		}
 	}
 	err := e.slots.without(func() error {
-		return e.options.Witnesses.Live(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets, s.Record.View,
+		return e.options.Members.Live(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets, s.Record.View,
 			lives.Start, lives.End)
 	})
 	if err == nil {

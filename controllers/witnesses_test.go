@@ -14,7 +14,7 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// AskWitnesses implements members.Witnesses: the one with the id 2 alone answers.
+// AskWitnesses implements members.Members: the one with the id 2 alone answers.
 func (d *diary) AskWitnesses(
 	_ context.Context, cluster string, targets []members.Target,
 ) []members.WitnessAnswer {
@@ -28,7 +28,7 @@ func (d *diary) AskWitnesses(
 	return answers
 }
 
-// Live implements members.Witnesses.
+// Live implements members.Members.
 func (d *diary) Live(
 	_ context.Context, _ string, targets []members.Target, v view.View, start, end []membership.Life,
 ) error {
@@ -38,7 +38,6 @@ func (d *diary) Live(
 func TestWitnessesAreObserved(t *testing.T) {
 	d := &diary{}
 	r := operator(t, d)
-	r.options.Witnesses = d
 	s := world.Snapshot{Cluster: shop(), ClusterID: "first.x"}
 	s.Cluster.Spec.Protocol = "CURP"
 	for _, m := range build.FirstMembers(s.Cluster, settings) {

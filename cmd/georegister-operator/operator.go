@@ -53,7 +53,7 @@ who want it sooner, and costs a request a second.`,
 			o.Settings.Version = version
 			client := members.NewClient()
 			defer client.Close()
-			o.Members, o.Witnesses = client, client
+			o.Members = client
 			manager, err := controllers.New(command.Context(), apiserver, o)
 			if err != nil {
 				return err

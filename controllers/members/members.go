@@ -34,7 +34,7 @@ type Reply[T any] struct {
 // Answer is a member's word, or why there is none.
 type Answer = Reply[*world.Report]
 
-// Members talks to the members of clusters. A cluster is named by its resource, namespace/name; the names tell
+// Members talks to the members of clusters, and to their witnesses. A cluster is named by its resource, namespace/name; the names tell
 // connections apart and nothing else.
 type Members interface {
 	// Ask asks all members of a cluster at the same time. The answers are in the order of the targets. A member that
@@ -44,6 +44,11 @@ type Members interface {
 	// Configure gives members a view, all at the same time. The error joins those of the members that did
 	// not take it.
 	Configure(ctx context.Context, cluster string, targets []Target, v view.View) error
+	// AskWitnesses asks all witnesses of a cluster at the same time; it is otherwise like Ask.
+	AskWitnesses(ctx context.Context, cluster string, targets []Target) []WitnessAnswer
+	// Live has witnesses begin lives on the disks that a view names, and end others. All of it may be repeated. The
+	// error joins what was not done.
+	Live(ctx context.Context, cluster string, targets []Target, v view.View, start, end []membership.Life) error
 	// Forget closes what is open to a cluster.
 	Forget(cluster string)
 }
@@ -54,7 +59,7 @@ const (
 	configureWithin = 5 * time.Second
 )
 
-// Client is Members and Witnesses over gRPC. Its connections are used again from one call to the next.
+// Client is Members over gRPC. Its connections are used again from one call to the next.
 type Client struct {
 	members   links[*grpc.ClientConn]
 	witnesses links[*manage.Conn]

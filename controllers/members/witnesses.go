@@ -12,19 +12,10 @@ import (
 // WitnessAnswer is a witness's word, or why there is none.
 type WitnessAnswer = Reply[*membership.WitnessReport]
 
-// Witnesses talks to the witnesses of clusters, which are named as Members names them.
-type Witnesses interface {
-	// AskWitnesses asks all witnesses of a cluster at the same time; it is otherwise like Members.Ask.
-	AskWitnesses(ctx context.Context, cluster string, targets []Target) []WitnessAnswer
-	// Live has witnesses begin lives on the disks that a view names, and end others. All of it may be repeated. The
-	// error joins what was not done.
-	Live(ctx context.Context, cluster string, targets []Target, v view.View, start, end []membership.Life) error
-}
-
 // liveWithin bounds the lives that begin and end at once: each is written to a disk.
 const liveWithin = 3 * time.Second
 
-// AskWitnesses implements Witnesses.
+// AskWitnesses implements Members.
 func (c *Client) AskWitnesses(ctx context.Context, cluster string, targets []Target) []WitnessAnswer {
 	return survey(ctx, &c.witnesses, cluster, targets,
 		func(ctx context.Context, conn *manage.Conn, _ Target) (*membership.WitnessReport, error) {
@@ -36,7 +27,7 @@ func (c *Client) AskWitnesses(ctx context.Context, cluster string, targets []Tar
 		})
 }
 
-// Live implements Witnesses.
+// Live implements Members.
 func (c *Client) Live(
 	ctx context.Context, cluster string, targets []Target, v view.View, start, end []membership.Life,
 ) error {

@@ -62,11 +62,10 @@ func startOperator(t *testing.T, config *rest.Config, options controllers.Option
 	ctx, cancel := context.WithCancel(context.Background())
 	o := &Operator{cancel: cancel, client: members.NewClient(), elected: make(chan struct{}), lost: make(chan struct{})}
 	var talk members.Members = o.client
-	var witnesses members.Witnesses = o.client
 	if v != nil {
 		config = rest.CopyConfig(config)
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return writes{v, next} })
-		talk, witnesses = told{talk, v}, toldLives{witnesses, v}
+		talk = told{talk, v}
 	}
 	options.Namespaces, options.MaxConcurrent = []string{options.Settings.Namespace}, 2
 	var first, last sync.Once
@@ -78,7 +77,7 @@ func startOperator(t *testing.T, config *rest.Config, options controllers.Option
 		}
 	}
 	options.MetricsAddress, options.HealthAddress = "0", "0"
-	options.Witnesses, options.Registry = witnesses, prometheus.NewRegistry()
+	options.Registry = prometheus.NewRegistry()
 	if options.Members == nil {
 		options.Members = talk
 	}

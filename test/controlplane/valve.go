@@ -87,18 +87,12 @@ func (t told) Configure(ctx context.Context, cluster string, targets []members.T
 	})
 }
 
-// toldLives puts a valve before the witnesses.
-type toldLives struct {
-	members.Witnesses
-	valve valve
-}
-
-// Live implements members.Witnesses.
-func (t toldLives) Live(
+// Live implements members.Members.
+func (t told) Live(
 	ctx context.Context, cluster string, targets []members.Target, v view.View, start, end []membership.Life,
 ) error {
 	return t.valve.write("no write to the apiserver", fmt.Sprintf("lives: begin %v, end %v", start, end), func() error {
-		return t.Witnesses.Live(context.WithoutCancel(ctx), cluster, targets, v, start, end)
+		return t.Members.Live(context.WithoutCancel(ctx), cluster, targets, v, start, end)
 	})
 }
 
