@@ -22,24 +22,8 @@ type task struct {
 
 // request makes the message of an attempt; messages are not reused, a lost stream may still hold them.
 func (t *task) request(timeout time.Duration) *registerv1.Request {
-	r := &registerv1.Request{
-		Key: []byte(t.op.Key), TimeoutMs: uint32(max(timeout.Milliseconds(), 1)), After: wire.Dependencies(t.op.After),
-	}
-	switch t.op.Kind {
-	case register.Read:
-		r.Kind, r.Stale, r.Regular = registerv1.Kind_READ, t.op.Stale, t.op.Regular
-	case register.Write:
-		r.Kind, r.Present, r.Value = registerv1.Kind_WRITE, t.op.Value.Present(), t.op.Value
-	case register.RMW:
-		r.Kind, r.Function, r.Arguments = registerv1.Kind_RMW, t.op.Call.Function, t.op.Call.Args
-		if id := t.op.ID; id.Session != 0 {
-			r.Id = &registerv1.RmwID{
-				Session: id.Session, Number: id.Number, FirstIncomplete: id.FirstIncomplete, IssuedAt: id.IssuedAt,
-			}
-		}
-	case register.Fence:
-		r.Kind = registerv1.Kind_FENCE
-	}
+	r := &registerv1.Request{TimeoutMs: uint32(max(timeout.Milliseconds(), 1))}
+	wire.SetRequest(r, &t.op)
 	return r
 }
 
@@ -70,11 +54,9 @@ func (t *task) judge(r *registerv1.Response, err error) (result register.Result,
 	}
 	switch r.Status {
 	case registerv1.Status_OK:
-		return resultOf(r), true, nil
+		return wire.Result(r), true, nil
 	case registerv1.Status_FAILED:
-		result = resultOf(r)
-		result.Status, result.Message = register.Failed, r.Message
-		return result, true, &Refused{Reason: r.Message}
+		return wire.Result(r), true, &Refused{Reason: r.Message}
 	case registerv1.Status_UNAVAILABLE:
 		t.trouble = errors.New(r.Message)
 		return result, false, nil
@@ -127,17 +109,4 @@ func (t *task) giveUp(ctx context.Context) error {
 		return t.maybe(cause)
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, cause)
-}
-
-func resultOf(r *registerv1.Response) register.Result {
-	result := register.Result{
-		Status: register.OK, RoundTrips: int(r.RoundTrips), Fast: r.Fast, Depends: r.Depends, Proof: r.Proof,
-		Carstamp: wire.Carstamp(r.GetCarstamp()),
-	}
-	if r.Present {
-		if result.Value = r.Value; result.Value == nil {
-			result.Value = register.Value{}
-		}
-	}
-	return result
 }

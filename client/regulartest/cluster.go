@@ -124,12 +124,16 @@ func (c *Cluster) do(r *registerv1.Request, ahead bool) *registerv1.Response {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.requests = append(c.requests, r)
-	answer := &registerv1.Response{Tag: r.GetTag(), Status: registerv1.Status_OK}
+	answer := &registerv1.Response{Tag: r.GetTag()}
+	wire.SetResponse(answer, &registerv1.Carstamp{}, c.result(r, ahead))
+	return answer
+}
+
+func (c *Cluster) result(r *registerv1.Request, ahead bool) register.Result {
 	if err := c.carry(r.GetAfter()); err != nil {
-		answer.Status, answer.Message = registerv1.Status_INVALID, err.Error()
-		return answer
+		return register.Result{Status: register.Invalid, Message: err.Error()}
 	}
-	key := string(r.GetKey())
+	key, result := string(r.GetKey()), register.Result{Status: register.OK}
 	switch r.GetKind() {
 	case registerv1.Kind_READ:
 		v := c.versions(key)
@@ -137,27 +141,21 @@ func (c *Cluster) do(r *registerv1.Request, ahead bool) *registerv1.Response {
 		if ahead {
 			known = len(v.all)
 		}
-		var found register.Versioned
 		if known > 0 {
-			found = v.all[known-1]
+			result.Value, result.Carstamp = v.all[known-1].Value, v.all[known-1].Carstamp
 		}
-		if answer.Depends = known > v.settled && r.GetRegular(); !answer.Depends {
+		if result.Depends = known > v.settled && r.GetRegular(); !result.Depends {
 			v.settled = known
 		}
-		answer.Present, answer.Value, answer.Carstamp = found.Value.Present(), found.Value, message(found.Carstamp)
 	case registerv1.Kind_WRITE:
-		var value register.Value
-		if r.GetPresent() {
-			value = append(register.Value{}, r.GetValue()...)
-		}
-		written := c.append(key, value)
+		written := c.append(key, register.ValueOf(r.GetPresent(), r.GetValue()))
 		c.settle(key, written)
-		answer.Carstamp = message(written.Carstamp)
+		result.Carstamp = written.Carstamp
 	case registerv1.Kind_FENCE:
 	default:
-		answer.Status, answer.Message = registerv1.Status_UNSUPPORTED, "there are reads, writes and fences only"
+		return register.Result{Status: register.Unsupported, Message: "there are reads, writes and fences only"}
 	}
-	return answer
+	return result
 }
 
 // carry brings what a request is after to a quorum.
@@ -169,11 +167,7 @@ func (c *Cluster) carry(after []*registerv1.Dependency) error {
 		if d.GetCarstamp() == nil {
 			return errors.New("a dependency has no carstamp")
 		}
-		v := register.Versioned{Carstamp: wire.Carstamp(d.GetCarstamp())}
-		if d.GetPresent() {
-			v.Value = append(register.Value{}, d.GetValue()...)
-		}
-		c.settle(string(d.GetKey()), v)
+		c.settle(string(d.GetKey()), wire.Dependency(d).Versioned)
 	}
 	return nil
 }
@@ -210,13 +204,4 @@ func (c *Cluster) settle(key string, version register.Versioned) {
 		v.all = slices.Insert(v.all, i, version)
 	}
 	v.settled = max(v.settled, i+1)
-}
-
-func message(c register.Carstamp) *registerv1.Carstamp {
-	if c.IsZero() {
-		return nil
-	}
-	m := &registerv1.Carstamp{}
-	wire.SetCarstamp(m, c)
-	return m
 }

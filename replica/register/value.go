@@ -10,6 +10,18 @@ import (
 // Values are immutable once they are handed over.
 type Value []byte
 
+// ValueOf is a value as messages and records have it: encoded, an empty one and an absent one differ by present alone.
+// The bytes are shared.
+func ValueOf(present bool, b []byte) Value {
+	switch {
+	case !present:
+		return nil
+	case b == nil:
+		return Value{}
+	}
+	return b
+}
+
 // Present reports whether there is a value.
 func (v Value) Present() bool { return v != nil }
 

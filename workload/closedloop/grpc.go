@@ -29,29 +29,18 @@ func (s *session) fill(r *registerv1.Request, op *register.Operation) {
 	if op.Kind != register.Fence {
 		s.past.Attach(op)
 	}
-	r.Regular, r.After = op.Regular, wire.Dependencies(op.After)
-	r.Kind = registerv1.Kind(op.Kind)
-	r.Key = append(r.Key[:0], op.Key...)
-	r.Present, r.Value = op.Value.Present(), op.Value
-	r.Function, r.Arguments, r.Id = op.Call.Function, op.Call.Args, nil
 	if op.Kind == register.RMW {
 		s.number++
-		r.Id = &registerv1.RmwID{
+		op.ID = register.ID{
 			Session: s.id, Number: s.number, FirstIncomplete: s.number, IssuedAt: time.Now().UnixMilli(),
 		}
 	}
+	wire.SetRequest(r, op)
 }
 
 // learn takes the answer to an operation that was filled in.
 func (s *session) learn(op *register.Operation, r *registerv1.Response) {
-	result := register.Result{Status: register.OK, Depends: r.GetDepends()}
-	if result.Depends {
-		if r.GetPresent() {
-			result.Value = append(register.Value{}, r.GetValue()...)
-		}
-		result.Carstamp = wire.Carstamp(r.GetCarstamp())
-	}
-	s.past.Learn(op, result)
+	s.past.Learn(op, wire.Result(r))
 }
 
 func check(r *registerv1.Response) error {

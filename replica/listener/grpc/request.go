@@ -50,7 +50,7 @@ func operationOf(o *operation.Options, r *registerv1.Request) (register.Operatio
 					"present is false and value has %d bytes; set present to write, or leave value out to delete",
 					len(r.Value))
 		}
-		op.Value = valueOf(r.Present, r.Value)
+		op.Value = register.ValueOf(r.Present, r.Value)
 	case registerv1.Kind_RMW:
 		op.Kind = register.RMW
 		op.Call = register.Call{Function: r.Function, Args: r.Arguments, MaxValueBytes: o.Limits.ValueBytes}
@@ -65,17 +65,6 @@ func operationOf(o *operation.Options, r *registerv1.Request) (register.Operatio
 		return op, fmt.Errorf("kind %d is unknown; known are READ (1), WRITE (2), RMW (3) and FENCE (4)", r.GetKind())
 	}
 	return op, nil
-}
-
-// valueOf is a value that a message has if it is present; one that is empty may have no bytes.
-func valueOf(present bool, value []byte) register.Value {
-	switch {
-	case !present:
-		return nil
-	case value == nil:
-		return register.Value{}
-	}
-	return value
 }
 
 // addDependencies has an operation come after what its session depends on.
@@ -93,8 +82,7 @@ func addDependencies(o *operation.Options, op *register.Operation, dependencies 
 	op.After = make([]register.Dependency, len(dependencies))
 	for i, from := range dependencies {
 		d := &op.After[i]
-		d.Key, d.Carstamp = string(from.GetKey()), wire.Carstamp(from.GetCarstamp())
-		d.Value, d.Proof = valueOf(from.GetPresent(), from.GetValue()), from.GetProof()
+		*d = wire.Dependency(from)
 		if n := len(from.GetValue()); n > 0 && !from.GetPresent() {
 			return fmt.Errorf("after[%d]: present is false and value has %d bytes; "+
 				"send present and value as the answer had them", i, n)
@@ -158,31 +146,7 @@ type answer struct {
 // fill makes the response of a result. The value is shared, not copied.
 func (a *answer) fill(tag uint64, r register.Result) {
 	a.Tag = tag
-	a.Status = wireStatus(r.Status)
-	a.Present, a.Value = r.Value.Present(), r.Value
-	a.Message = r.Message
-	a.Carstamp = nil
-	if !r.Carstamp.IsZero() {
-		wire.SetCarstamp(&a.carstamp, r.Carstamp)
-		a.Carstamp = &a.carstamp
-	}
-	a.RoundTrips, a.Fast, a.Depends = uint32(max(r.RoundTrips, 0)), r.Fast, r.Depends
-	a.TooLarge, a.Proof = false, r.Proof
-}
-
-// wireStatus keeps the wire's numbers apart from the package's.
-func wireStatus(s register.Status) registerv1.Status {
-	if int(s) < len(wireStatuses) {
-		return wireStatuses[s]
-	}
-	return registerv1.Status_UNKNOWN
-}
-
-var wireStatuses = [...]registerv1.Status{
-	0:           registerv1.Status_UNKNOWN, // there is no such status
-	register.OK: registerv1.Status_OK, register.Failed: registerv1.Status_FAILED,
-	register.Invalid: registerv1.Status_INVALID, register.Unsupported: registerv1.Status_UNSUPPORTED,
-	register.Unavailable: registerv1.Status_UNAVAILABLE, register.Unknown: registerv1.Status_UNKNOWN,
+	wire.SetResponse(&a.Response, &a.carstamp, r)
 }
 
 // requestBytes is how much memory a request takes until it is answered, about.

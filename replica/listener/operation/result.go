@@ -15,12 +15,7 @@ const (
 )
 
 // OutcomeOf classifies a result.
-func OutcomeOf(r register.Result) Outcome {
-	if int(r.Status) < len(outcomeOf) {
-		return outcomeOf[r.Status]
-	}
-	return Unknown
-}
+func OutcomeOf(r register.Result) Outcome { return outcomeOf[r.Status] }
 
 var outcomeOf = [...]Outcome{
 	0:           Unknown, // there is no such status

@@ -137,7 +137,7 @@ func acceptorOf(r *peerv1.RMWPaxosRecord) Acceptor {
 	return Acceptor{
 		Promised: BallotOf(r.Ack), Accepted: BallotOf(r.Voted), AcceptedIn: r.VotedIn,
 		State: State{
-			Versioned: register.Versioned{Carstamp: wire.Carstamp(r.Timestamp, r.Writer, 0), Value: wire.Value(r.Present, r.Value)},
+			Versioned: register.Versioned{Carstamp: wire.Carstamp(r.Timestamp, r.Writer, 0), Value: register.ValueOf(r.Present, r.Value)},
 			Table:     r.Table,
 		},
 	}

@@ -4,7 +4,6 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/base"
-	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -70,6 +69,6 @@ func answered(a *peerv1.Answer, trips int, fast bool) register.Result {
 		return register.Result{Status: register.Failed, Message: a.Refused, RoundTrips: trips, Fast: fast,
 			Carstamp: register.Carstamp{Timestamp: a.GetTimestamp()}}
 	}
-	return register.Result{Status: register.OK, Value: wire.Value(a.GetPresent(), a.GetValue()), RoundTrips: trips, Fast: fast,
+	return register.Result{Status: register.OK, Value: register.ValueOf(a.GetPresent(), a.GetValue()), RoundTrips: trips, Fast: fast,
 		Carstamp: register.Carstamp{Timestamp: a.GetTimestamp()}}
 }

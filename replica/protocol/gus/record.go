@@ -319,7 +319,7 @@ func decode(encoded []byte) (record, error) {
 
 func recordOf(e *peerv1.GusRecord) record {
 	r := record{
-		Versioned: register.Versioned{Carstamp: tag(e.Timestamp, e.Writer), Value: wire.Value(e.Present, e.Value)},
+		Versioned: register.Versioned{Carstamp: tag(e.Timestamp, e.Writer), Value: register.ValueOf(e.Present, e.Value)},
 		forgotten: tag(e.Forgotten, e.ForgottenWriter),
 	}
 	for _, w := range e.Writes {
@@ -327,7 +327,7 @@ func recordOf(e *peerv1.GusRecord) record {
 			origin: tag(w.Origin, w.Writer), born: w.Born, held: w.Held,
 			promised: ballot{w.PromisedRound, register.Writer(w.PromisedProposer)},
 			voted:    w.Voted, vote: ballot{w.VotedRound, register.Writer(w.VotedProposer)},
-			stored: w.Stored, value: wire.Value(w.Present, w.Value), decided: w.Decided, unsure: w.Unsure,
+			stored: w.Stored, value: register.ValueOf(w.Present, w.Value), decided: w.Decided, unsure: w.Unsure,
 		})
 	}
 	return r
@@ -337,7 +337,7 @@ func tag(timestamp, writer uint64) register.Carstamp { return wire.Carstamp(time
 
 func tagOf(m *peerv1.Message) register.Carstamp    { return tag(m.Timestamp, m.Writer) }
 func originOf(m *peerv1.Message) register.Carstamp { return tag(m.Gus.Origin, m.Writer) }
-func valueOf(m *peerv1.Message) register.Value     { return wire.Value(m.Present, m.Value) }
+func valueOf(m *peerv1.Message) register.Value     { return register.ValueOf(m.Present, m.Value) }
 func ballotOf(m *peerv1.Message) ballot {
 	return ballot{m.Gus.Round, register.Writer(m.Gus.Proposer)}
 }

@@ -188,7 +188,7 @@ func (p *executor) executeCommand(state *peerv1.KeyState, current *register.Vers
 		return &peerv1.Answer{Refused: register.Exhausted}
 	}
 	if c.Kind == peerv1.CommandKind_WRITE_COMMAND {
-		current.Value = wire.Value(c.Present, c.Value)
+		current.Value = register.ValueOf(c.Present, c.Value)
 		current.Carstamp = register.Carstamp{Timestamp: current.Carstamp.Timestamp + 1, Writer: w}
 		answer := wire.Answer(register.Versioned{Carstamp: current.Carstamp})
 		session.Remember(state, c, answer)

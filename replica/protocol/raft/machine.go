@@ -106,7 +106,7 @@ func (m *machine) Perform(state *peerv1.KeyState, c *peerv1.RaftCommand, at regi
 	if c.Rmw != nil {
 		return m.performRMW(state, c.Rmw, at)
 	}
-	return m.become(state, at, wire.Value(c.Present, c.Value), &peerv1.Answer{})
+	return m.become(state, at, register.ValueOf(c.Present, c.Value), &peerv1.Answer{})
 }
 
 // performRMW executes an rmw, unless it is the duplicate of one that its client sent through another coordinator.

@@ -125,7 +125,7 @@ func (a *application) command(c *peerv1.Command) (*peerv1.Answer, bool) {
 	case writeCommand:
 		a.next.Versioned = register.Versioned{Carstamp: a.nextCarstamp()}
 		if len(c.Args) > 0 {
-			a.next.Value = wire.Value(true, c.Args[0])
+			a.next.Value = register.ValueOf(true, c.Args[0])
 		}
 		return a.answer(nil), true
 	}

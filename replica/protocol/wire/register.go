@@ -15,7 +15,7 @@ func Put(m *peerv1.Message, v register.Versioned) {
 
 // Of is what a message tells of a register.
 func Of(m *peerv1.Message) register.Versioned {
-	return register.Versioned{Carstamp: Carstamp(m.Timestamp, m.Writer, m.Rmws), Value: Value(m.Present, m.Value)}
+	return register.Versioned{Carstamp: Carstamp(m.Timestamp, m.Writer, m.Rmws), Value: register.ValueOf(m.Present, m.Value)}
 }
 
 // Record is a register as it is kept on disk.
@@ -29,24 +29,13 @@ func Record(v register.Versioned) *peerv1.RegisterRecord {
 // OfRecord is the register of a record; of nil, one that was never written.
 func OfRecord(r *peerv1.RegisterRecord) register.Versioned {
 	return register.Versioned{
-		Carstamp: Carstamp(r.GetTimestamp(), r.GetWriter(), r.GetRmws()), Value: Value(r.GetPresent(), r.GetValue()),
+		Carstamp: Carstamp(r.GetTimestamp(), r.GetWriter(), r.GetRmws()), Value: register.ValueOf(r.GetPresent(), r.GetValue()),
 	}
 }
 
 // Carstamp is made of its three fields as messages have them.
 func Carstamp(timestamp, writer, rmws uint64) register.Carstamp {
 	return register.Carstamp{Timestamp: timestamp, Writer: register.Writer(writer), RMWs: rmws}
-}
-
-// Value tells an empty value, which is not nil, from an absent one: encoded, they differ by present alone.
-func Value(present bool, b []byte) register.Value {
-	switch {
-	case !present:
-		return nil
-	case b == nil:
-		return register.Value{}
-	}
-	return b
 }
 
 // Dependency is what a session depends on, as messages carry it; it shares the value.
@@ -59,5 +48,5 @@ func Dependency(d register.Dependency) *peerv1.Dependency {
 
 // OfDependency is the register that a dependency tells of.
 func OfDependency(d *peerv1.Dependency) register.Versioned {
-	return register.Versioned{Carstamp: Carstamp(d.Timestamp, d.Writer, d.Rmws), Value: Value(d.Present, d.Value)}
+	return register.Versioned{Carstamp: Carstamp(d.Timestamp, d.Writer, d.Rmws), Value: register.ValueOf(d.Present, d.Value)}
 }

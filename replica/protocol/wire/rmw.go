@@ -39,7 +39,7 @@ func Result(a *peerv1.Answer, roundTrips int, fast bool) register.Result {
 	case a.Refused != "":
 		r.Status, r.Message = register.Failed, a.Refused
 	default:
-		r.Status, r.Value = register.OK, Value(a.Present, a.Value)
+		r.Status, r.Value = register.OK, register.ValueOf(a.Present, a.Value)
 	}
 	return r
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -74,7 +73,7 @@ func (x *Executor) extend(e *peerv1.LogEntry) {
 func (x *Executor) run(e *peerv1.LogEntry, r *peerv1.Request) *peerv1.Answer {
 	c := r.Command
 	if c.Function == "" {
-		x.assign(e, r.Key, wire.Value(r.Present, r.Value))
+		x.assign(e, r.Key, register.ValueOf(r.Present, r.Value))
 		return &peerv1.Answer{Timestamp: e.Index}
 	}
 	current := x.load(x.newest, r.Key)
