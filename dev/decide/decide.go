@@ -152,20 +152,19 @@ func (s Situation) found() (Step, error) {
 	var unnamed []view.MemberID
 	for _, m := range s.Members {
 		report := s.Reports[m.ID]
-		if report.View.Epoch > 0 {
-			said = append(said, membership.Report{Member: m.ID, View: report.View})
-		}
+		said = append(said, membership.Report{
+			Member: m.ID, View: report.View, Votes: report.View.Epoch > 0, Disk: report.Disk,
+		})
 		if report.Disk == "" {
 			unnamed = append(unnamed, m.ID)
 		}
 		founders = append(founders, m.Founder(report.Disk))
 	}
-	if len(said) > 0 {
-		v, known, err := membership.Rebuild(said)
-		if err == nil && !known {
-			return Step{Waits: "members hold a view, and too few have told which"}, nil
-		}
-		return Step{View: v}, err
+	switch d := membership.Rebuild(said, func(view.MemberID) bool { return false }); {
+	case d.Known || d.Err != nil:
+		return Step{View: d.View}, d.Err
+	case d.View.Epoch > 0:
+		return Step{Waits: "members hold a view, and too few have told which"}, nil
 	}
 	if len(unnamed) > 0 {
 		return Step{Waits: s.Labels(unnamed) + " to name its empty disk"}, nil

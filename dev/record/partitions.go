@@ -15,12 +15,8 @@ import (
 const HomeDefault = "default"
 
 // SitesOf are the sites of a plain view, in the order of turns.
-func (r *Record) SitesOf(v view.View) (there []string) {
-	for _, m := range v.Members {
-		if !slices.Contains(there, m.Site) {
-			there = append(there, m.Site)
-		}
-	}
+func (r *Record) SitesOf(v view.View) []string {
+	there := v.Sites()
 	place := func(site string) int {
 		if i := slices.Index(r.Homes, site); i >= 0 {
 			return i

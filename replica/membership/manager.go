@@ -53,57 +53,72 @@ func Committed(v view.View, holders map[view.MemberID]string) bool {
 	return v.Quorum(func(id view.MemberID) bool { return holders[id] == digest })
 }
 
-func digests(reports []Report) map[view.MemberID]string {
-	held := map[view.MemberID]string{}
-	for _, r := range reports {
-		held[r.Member] = r.View.Digest()
-	}
-	return held
-}
-
-// Report is the view that a member says it holds. One without a view, whose epoch is 0, tells nothing: its disk may
-// be a lost one's successor.
+// Report is what a member says of the view that it holds.
 type Report struct {
 	Member view.MemberID
-	View   view.View
+	View   view.View // epoch 0: none
+	Votes  bool      // its disk was never lost, and holds the latest view that the member was given
+	Disk   string    // that it is on
+}
+
+// Rebuilt is what is known of the view of a cluster whose record is lost or may be old.
+type Rebuilt struct {
+	View      view.View // the cluster's or, while that is not known, the one that it may be
+	Known     bool
+	Committed bool            // a quorum of the view's members says that it holds it; of views with partitions
+	Missing   []view.MemberID // of the view's members, those whose word does not count
+	Err       error
 }
 
 // Rebuild finds the view of a cluster whose record is lost or may be old: the one of the highest epoch that is
-// reported, once a quorum of that view's members has reported one. Any view that serves is held by a quorum of it, and
-// each was committed before the next was made, but for a joint one that was abandoned, whose quorums are quorums of the
-// views around it too; so no quorum of a view leaves out a later one that is in use. It is false while too few have
-// reported.
+// reported, once a quorum of that view's members has said what it holds. Any view that serves is held by a quorum of it,
+// and each was committed before the next was made, but for a joint one that was abandoned, whose quorums are quorums of
+// the views around it too; so no quorum of a view leaves out a later one that is in use. The next of a joint view may be
+// either of two, which have no quorum in common, and may have been given to someone: there everybody answers who is not
+// lost.
+//
+// The word of a member counts if it votes, or if it waits on the very disk that the view names, which was given nothing
+// yet: another empty disk may stand in for one that held a later view. Whoever holds a view is a witness of it, also one
+// that it removed: those who stay may not have been given it yet.
 //
 // Two views of one epoch are an error: somebody gave out a view that was not the record. Where there are partitions, of
 // which each master asks who holds its view, the one that a quorum of its members holds is the cluster's; Decide
 // leads the others to the next one.
-func Rebuild(reports []Report) (v view.View, known bool, err error) {
+func Rebuild(reports []Report, lost func(view.MemberID) bool) (d Rebuilt) {
 	for _, r := range reports {
-		if r.View.Epoch > v.Epoch {
-			v = r.View
+		if r.View.Epoch > d.View.Epoch {
+			d.View = r.View
+		}
+	}
+	answered, holders := map[view.MemberID]bool{}, map[view.MemberID]string{}
+	for _, r := range reports {
+		i := d.View.Index(r.Member)
+		answered[r.Member] = true
+		if r.Votes || i >= 0 && r.View.Epoch == 0 && r.Disk != "" && r.Disk == d.View.Members[i].Disk {
+			holders[r.Member] = r.View.Digest()
 		}
 	}
 	for _, r := range reports {
-		if len(r.View.Partitions) > 0 && r.View.Epoch == v.Epoch && Committed(r.View, digests(reports)) {
-			return r.View, true, nil
+		if len(r.View.Partitions) > 0 && r.View.Epoch == d.View.Epoch && Committed(r.View, holders) {
+			d.View, d.Committed = r.View, true
 		}
 	}
 	for _, r := range reports {
-		if r.View.Epoch == v.Epoch && r.View.Digest() != v.Digest() {
-			return view.View{}, false, fmt.Errorf("cluster %s: members hold two views of epoch %d, with digests %s "+
-				"and %s (member %d): "+
+		if !d.Committed && r.View.Epoch == d.View.Epoch && r.View.Digest() != d.View.Digest() {
+			d.Err = fmt.Errorf("cluster %s: members hold two views of epoch %d, with digests %s and %s (member %d): "+
 				"stop all that hold either, then remove the file VIEW from the volumes of those that hold the one "+
 				"that fewer hold, and start them again",
-				v.Cluster, v.Epoch, v.Digest(), r.View.Digest(), r.Member)
+				d.View.Cluster, d.View.Epoch, d.View.Digest(), r.View.Digest(), r.Member)
+			return d
 		}
 	}
-	if v.Epoch == 0 {
-		return view.View{}, false, nil
+	d.Known = true
+	for _, m := range d.View.Members {
+		if _, counts := holders[m.ID]; !counts {
+			d.Missing = append(d.Missing, m.ID)
+		}
+		d.Known = d.Known && (!d.View.Joint() || answered[m.ID] || lost(m.ID))
 	}
-	if !v.Quorum(func(id view.MemberID) bool {
-		return slices.ContainsFunc(reports, func(r Report) bool { return r.Member == id && r.View.Epoch > 0 })
-	}) {
-		return view.View{}, false, nil
-	}
-	return v, true, nil
+	d.Known = d.Known && d.View.Quorum(func(id view.MemberID) bool { return !slices.Contains(d.Missing, id) })
+	return d
 }

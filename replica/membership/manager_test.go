@@ -115,31 +115,56 @@ func TestRebuild(t *testing.T) {
 		fails   string
 	}{
 		"nobody":                       {nil, 0, ""},
-		"one of three":                 {[]Report{{1, first}}, 0, ""},
-		"two of three":                 {[]Report{{1, first}, {2, first}}, 1, ""},
-		"the same one twice":           {[]Report{{1, first}, {1, first}}, 0, ""},
-		"one without a view":           {[]Report{{1, first}, {2, view.View{}}}, 0, ""},
-		"one ahead":                    {[]Report{{1, second}, {2, first}}, 2, ""},
-		"the one ahead and who leaves": {[]Report{{1, second}, {3, first}}, 0, ""},
-		"who leaves is ahead":          {[]Report{{3, second}, {1, first}, {4, second}}, 2, ""},
-		"the removed one and a stale":  {[]Report{{3, first}, {2, first}}, 1, ""},
-		"three of those to be five":    {[]Report{{2, five}, {3, five}, {4, five}}, 2, ""},
+		"one of three":                 {[]Report{voter(1, first)}, 0, ""},
+		"two of three":                 {[]Report{voter(1, first), voter(2, first)}, 1, ""},
+		"the same one twice":           {[]Report{voter(1, first), voter(1, first)}, 0, ""},
+		"one without a view":           {[]Report{voter(1, first), {Member: 2}}, 0, ""},
+		"one on the disk it names":     {[]Report{voter(1, first), {Member: 2, Disk: "disk-2"}}, 1, ""},
+		"one ahead":                    {[]Report{voter(1, second), voter(2, first)}, 2, ""},
+		"the one ahead and who leaves": {[]Report{voter(1, second), voter(3, first)}, 0, ""},
+		"who leaves is ahead":          {[]Report{voter(3, second), voter(1, first), voter(4, second)}, 2, ""},
+		"the removed one and a stale":  {[]Report{voter(3, first), voter(2, first)}, 1, ""},
+		"three of those to be five":    {[]Report{voter(2, five), voter(3, five), voter(4, five)}, 2, ""},
 		// the others may have finished the change
-		"those who stay, of five": {[]Report{{2, five}, {3, five}}, 0, ""},
-		"two views of one epoch":  {[]Report{{1, second}, {2, other}}, 0, "two views of epoch 2"},
+		"those who stay, of five": {[]Report{voter(2, five), voter(3, five)}, 0, ""},
+		"two views of one epoch":  {[]Report{voter(1, second), voter(2, other)}, 0, "two views of epoch 2"},
 		"two views of an earlier epoch": {
-			[]Report{{1, second}, {2, second}, {3, change(t, first, 1, 1)}}, 0, "two views of epoch 2",
+			[]Report{voter(1, second), voter(2, second), voter(3, change(t, first, 1, 1))}, 0, "two views of epoch 2",
 		},
 	} {
-		v, known, err := Rebuild(test.reports)
+		d := Rebuild(test.reports, everybodyElse)
+		v, known, err := d.View, d.Known, d.Err
 		if (err == nil) != (test.fails == "") || err != nil && !strings.Contains(err.Error(), test.fails) {
 			t.Errorf("%s: %v, want %q", name, err, test.fails)
 		}
-		if known != (test.epoch != 0) || v.Epoch != test.epoch {
+		if known != (test.epoch != 0) || known && v.Epoch != test.epoch {
 			t.Errorf("%s: epoch %d, known %v; want %d", name, v.Epoch, known, test.epoch)
 		}
 	}
 }
+
+// Of a joint view everybody is heard who is not lost: either of two may follow it.
+func TestRebuildAJointView(t *testing.T) {
+	joint := change(t, found(t, 3), 2)
+	reports := []Report{voter(2, joint), voter(3, joint), voter(4, joint)}
+	for name, test := range map[string]struct {
+		lost  []view.MemberID
+		known bool
+	}{
+		"two are silent": {nil, false},
+		"one is":         {[]view.MemberID{1}, false},
+		"both are lost":  {[]view.MemberID{1, 5}, true},
+	} {
+		d := Rebuild(reports, func(id view.MemberID) bool { return slices.Contains(test.lost, id) })
+		if d.Known != test.known || !slices.Equal(d.Missing, []view.MemberID{1, 5}) {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}
+
+func voter(id view.MemberID, v view.View) Report { return Report{Member: id, View: v, Votes: true} }
+
+func everybodyElse(view.MemberID) bool { return true }
 
 // Whatever is told to whom, and whoever answers, over all kinds of changes: a view that was committed is never
 // forgotten.
@@ -212,12 +237,12 @@ func checkRebuild(t *testing.T, seed uint64, random *rand.Rand, held map[view.Me
 	var reports []Report
 	for id := view.MemberID(1); int(id) <= len(held); id++ {
 		if random.IntN(2) == 0 {
-			reports = append(reports, Report{id, held[id]})
+			reports = append(reports, voter(id, held[id]))
 		}
 	}
-	v, known, err := Rebuild(reports)
-	if err != nil || known && v.Epoch < committed {
-		t.Fatalf("seed %d: rebuilt epoch %d (%v) though %d was committed, from %d reports", seed, v.Epoch, err,
+	d := Rebuild(reports, everybodyElse)
+	if d.Err != nil || d.Known && d.View.Epoch < committed {
+		t.Fatalf("seed %d: rebuilt epoch %d (%v) though %d was committed, from %d reports", seed, d.View.Epoch, d.Err,
 			committed, len(reports))
 	}
 }

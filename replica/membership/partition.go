@@ -319,7 +319,7 @@ func (p *Placement) home(v *view.View, partition int) string {
 	if partition < len(p.Homes) && p.Homes[partition] != "" {
 		return p.Homes[partition]
 	}
-	sites := sitesOf(v.After().Members)
+	sites := v.After().Sites()
 	return sites[partition%len(sites)]
 }
 

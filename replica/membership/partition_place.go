@@ -64,17 +64,7 @@ func (c *chooser) master(partition int) view.MemberID {
 			there = append(there, m.ID)
 		}
 	}
-	return there[partition/max(1, len(sitesOf(c.view.Members)))%len(there)]
-}
-
-// sitesOf are the sites of members, in their order.
-func sitesOf(members []view.Member) (sites []string) {
-	for _, m := range members {
-		if !slices.Contains(sites, m.Site) {
-			sites = append(sites, m.Site)
-		}
-	}
-	return sites
+	return there[partition/max(1, len(c.view.Sites()))%len(there)]
 }
 
 // members picks up to count members for a partition that have no part in it yet: away from the master and from each

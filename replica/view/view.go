@@ -253,6 +253,16 @@ func (v View) Index(id MemberID) int {
 	return -1
 }
 
+// Sites are those of the members, in their order.
+func (v View) Sites() (sites []string) {
+	for _, m := range v.Members {
+		if !slices.Contains(sites, m.Site) {
+			sites = append(sites, m.Site)
+		}
+	}
+	return sites
+}
+
 // Size is the number of members, n in the papers.
 func (v View) Size() int { return len(v.Members) }
 

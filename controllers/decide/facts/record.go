@@ -53,10 +53,10 @@ func (s *Facts) doubtRecord() *message.Cause {
 	if s.Record.View.Quorum(holds) {
 		return nil // another view of its epoch was never committed, nor will it be: the next one replaces it
 	}
-	if v := s.CommittedView(); v.Epoch == s.Record.View.Epoch {
+	if d := s.Rebuilt(); d.Committed && d.View.Epoch == s.Record.View.Epoch {
 		return message.Because("RecordBehind", "The record of the view, ConfigMap %s, is another view of epoch %d "+
 			"than the one that a quorum of members holds (%s and %s)",
-			record, v.Epoch, digest, v.Digest())
+			record, d.View.Epoch, digest, d.View.Digest())
 	}
 	for _, m := range s.Record.View.Members {
 		r := s.Report(m.ID)
@@ -87,33 +87,17 @@ func (s *Seen) HighestHeld() view.View {
 	return highest
 }
 
-// CommittedView is the view of the highest epoch that anybody holds if a quorum of its members holds it, or none. Where
-// there are masters, a record that was lost and made again can have given an epoch a second view: this one is the
-// cluster's.
-func (s *Seen) CommittedView() view.View {
-	highest := s.HighestHeld().Epoch
-	for _, other := range s.Members {
-		if other.Report == nil || other.Report.View.Epoch != highest || len(other.Report.View.Partitions) == 0 {
-			continue
-		}
-		v := other.Report.View
-		digests := map[view.MemberID]string{}
-		for _, m := range v.Members {
-			if s.Vouches(m) {
-				digests[m.ID] = s.Report(m.ID).Digest
-			}
-		}
-		if membership.Committed(v, digests) {
-			return v
+// Rebuilt is what the members' words say of the view, whatever the record does.
+func (s *Seen) Rebuilt() membership.Rebuilt {
+	var said []membership.Report
+	for _, m := range s.Members {
+		if r := m.Report; r != nil && (r.View.Epoch == 0 || r.View.Cluster == s.ClusterID) {
+			said = append(said, membership.Report{
+				Member: m.ID, View: r.View, Votes: r.Role == world.Voter, Disk: r.Disk,
+			})
 		}
 	}
-	return view.View{}
-}
-
-// Vouches reports whether a member's word on what it holds is that of a disk that was never lost: a voter's, or
-// that of the very disk that the cluster was founded on and that was told nothing yet. Another empty disk may
-// stand in for one that held a later view.
-func (s *Seen) Vouches(m view.Member) bool {
-	r := s.Report(m.ID)
-	return r != nil && (r.Role == world.Voter || r.Role == world.Waiting && r.Disk != "" && r.Disk == m.Disk)
+	return membership.Rebuild(said, func(id view.MemberID) bool {
+		return s.Lost(view.Member{ID: id, Site: s.Of(id).Site}) != ""
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -201,20 +200,4 @@ func (nd *Node) wake() {
 	if len(nd.Inbox) > 0 && !nd.Paused && !nd.Down {
 		nd.work()
 	}
-}
-
-// InChange is what the node says of itself in a change of members.
-func (nd *Node) InChange() membership.MemberReport {
-	if nd.Held == None {
-		return membership.MemberReport{Member: nd.Config.Self}
-	}
-	s := membership.MemberReport{Member: nd.Config.Self, Digest: nd.World.Made[nd.Held].Digest, Settled: true, Fetched: true}
-	for _, shard := range nd.Shards {
-		if m, ok := shard.Protocol.(protocol.Joiner); ok {
-			c := m.Change()
-			s.Settled = s.Settled && c.Settled
-			s.Fetched = s.Fetched && c.Fetched
-		}
-	}
-	return s
 }

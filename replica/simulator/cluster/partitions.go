@@ -125,30 +125,39 @@ func (nd *Node) inspect(s *shard) {
 // and operations that it gave up.
 const unsyncedSlack = 8
 
-// Report is what the node answers to a manager of partitions.
-func (nd *Node) Report() Answer {
+// Report is what a node answers to the manager.
+type Report struct {
+	At      time.Duration
+	Held    int                       // the view on its disk
+	Voter   bool                      // it votes
+	Member  membership.MemberReport   // of a member; else its ID is 0
+	Witness *membership.WitnessReport // of a witness
+}
+
+// Report is what the node says of itself.
+func (nd *Node) Report() Report {
 	w := nd.World
-	switch {
-	case w.Environment.Partitioned == nil:
-		return Answer{}
-	case nd.Witness != nil:
-		r := nd.Witness.report()
-		return Answer{Witness: &r, At: w.Now}
+	r := Report{At: w.Now, Held: nd.Held}
+	if nd.Witness != nil {
+		r.Witness = nd.Witness.report()
+		return r
 	}
-	r := Answer{At: w.Now, Member: &membership.MemberReport{
-		Member: nd.Config.Self, Disk: nd.Disk(), Hears: nd.hears(), Partitions: nd.parts(),
-	}}
+	r.Voter = nd.Voter()
+	r.Member = membership.MemberReport{Member: nd.Config.Self, Disk: nd.Disk(), Settled: true, Fetched: true}
 	if nd.Held != None {
 		r.Member.Digest, r.Member.Epoch = w.Made[nd.Held].Digest, w.Made[nd.Held].Epoch
 	}
+	if w.Environment.Partitioned != nil {
+		r.Member.Hears, r.Member.Partitions = nd.hears(), nd.parts()
+		return r
+	}
+	for _, shard := range nd.Shards {
+		if m, ok := shard.Protocol.(protocol.Joiner); ok {
+			c := m.Change()
+			r.Member.Settled, r.Member.Fetched = r.Member.Settled && c.Settled, r.Member.Fetched && c.Fetched
+		}
+	}
 	return r
-}
-
-// Answer is what a member or a witness answered, and when.
-type Answer struct {
-	Member  *membership.MemberReport
-	Witness *membership.WitnessReport
-	At      time.Duration
 }
 
 var errStopped = errors.New("the machine stops")

@@ -168,8 +168,8 @@ func (x *witness) Serves(partition int, term uint64) bool {
 }
 
 // report is what the witness says of itself.
-func (x *witness) report() membership.WitnessReport {
-	r := membership.WitnessReport{Witness: x.node.Config.Self, Disk: x.node.Disk()}
+func (x *witness) report() *membership.WitnessReport {
+	r := &membership.WitnessReport{Witness: x.node.Config.Self, Disk: x.node.Disk()}
 	for _, l := range x.Core.Lives() {
 		r.Lives = append(r.Lives, membership.Life{Witness: r.Witness, Partition: int(l.Partition), Term: l.Term})
 	}

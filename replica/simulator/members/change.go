@@ -35,7 +35,14 @@ func (m *Manager) step() {
 		}
 		c.rounds++
 	}
-	s := m.snapshotOfChange(c)
+	s := m.snapshot()
+	switch {
+	case v.Joint():
+		m.policy(c, &s)
+	case c != nil && !c.concluded:
+		s.Join, s.Leave = m.founders(c), c.leaving
+	}
+	m.mislead(&s)
 	switch d := membership.Decide(s); {
 	case d.Err != nil:
 		m.Fail("%w", d.Err)
@@ -49,25 +56,6 @@ func (m *Manager) step() {
 		m.wanted = m.wanted[1:]
 		m.begin(f, v.View)
 	}
-}
-
-// snapshotOfChange is what the manager decides from, in a world without masters.
-func (m *Manager) snapshotOfChange(c *change) membership.Snapshot {
-	v := &m.Made[m.Record]
-	s := membership.Snapshot{View: v.View, Fragments: m.fragments()}
-	for _, member := range v.Members {
-		if said, known := m.said[member.ID]; known {
-			s.Members = append(s.Members, said)
-		}
-	}
-	switch {
-	case v.Joint():
-		m.policy(c, &s)
-	case c != nil && !c.concluded:
-		s.Join, s.Leave = m.founders(c), c.leaving
-	}
-	m.mislead(&s)
-	return s
 }
 
 // Take records what was decided on a change.
@@ -189,7 +177,7 @@ func (m *Manager) reuse(v view.View, nd *cluster.Node) {
 func (m *Manager) founders(c *change) (all []membership.Founder) {
 	for _, nd := range c.newcomers {
 		site := m.Environment.Network.Sites[nd.Site]
-		all = append(all, membership.Founder{ID: nd.Config.Self, Site: site, Address: site, Disk: m.disks[nd.Config.Self]})
+		all = append(all, membership.Founder{ID: nd.Config.Self, Site: site, Address: site, Disk: m.answers[nd.Index].Member.Disk})
 	}
 	return all
 }

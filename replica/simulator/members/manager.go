@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/simulator/cluster"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
@@ -30,35 +29,22 @@ type Manager struct {
 	Losses         int  // how often the record was lost
 
 	// What does not.
-	said    map[view.MemberID]membership.MemberReport // of members in a change; never ranged over
-	disks   map[view.MemberID]string                  // of newcomers, as they named them; never ranged over
-	away    time.Duration                             // until when it is down
-	Lost    bool                                      // there is no record
-	reports map[view.MemberID]report                  // since it was lost; never ranged over
-	known   uint64                                    // the epoch that had taken hold then
-	quiet   time.Duration                             // from when on no call of before the loss is on its way any more
+	answers []cluster.Report // the latest, by node
+	away    time.Duration    // until when it is down
+	Lost    bool             // there is no record
+	known   uint64           // the epoch that had taken hold then
+	quiet   time.Duration    // from when on no call of before the loss is on its way any more
 
 	begun bool         // its rounds
 	pace  faults.Fault // how often and how badly it calls
 
 	// Of a world with masters.
-	answers       []cluster.Answer // the latest answers, by node; lost with a crash
 	Forget        *faults.Injected // the record is lost with the next view
 	waits         []string         // what it can't decide yet
 	cut           uint64           // a bit per node that it does not reach until cutUntil
 	cutUntil      time.Duration
 	Administrator Administrator
 	QuorumLoss    QuorumLoss
-}
-
-// report is what a node answers to the manager.
-type report struct {
-	held   int
-	said   membership.MemberReport
-	disk   string
-	voter  bool
-	at     time.Duration
-	answer cluster.Answer
 }
 
 // New makes a manager of a cluster with its first view; nodes are how many members that has.
@@ -78,10 +64,7 @@ func New(w *cluster.Cluster, first view.View, nodes int) *Manager {
 }
 
 // ForgetAnswers drops what members and witnesses said so far.
-func (m *Manager) ForgetAnswers() {
-	m.answers = make([]cluster.Answer, len(m.Nodes))
-	m.said, m.disks = map[view.MemberID]membership.MemberReport{}, map[view.MemberID]string{}
-}
+func (m *Manager) ForgetAnswers() { m.answers = make([]cluster.Report, len(m.Nodes)) }
 
 // Want has members changed once it is this change's turn.
 func (m *Manager) Want(f *faults.Injected) {
@@ -177,31 +160,20 @@ func (m *Manager) tell(nd *cluster.Node, position int) {
 		nd.Learn(position)
 	}
 	if !nd.Down {
-		r := report{held: nd.Held, said: nd.InChange(), disk: nd.Disk(), voter: nd.Voter(), at: m.Now, answer: nd.Report()}
+		r := nd.Report()
 		m.call(nd, func() { m.hear(nd, r) })
 	}
 }
 
 // hear is the arrival of a node's answer.
-func (m *Manager) hear(nd *cluster.Node, r report) {
-	if m.Now < m.away && !m.Settled {
+func (m *Manager) hear(nd *cluster.Node, r cluster.Report) {
+	if m.Now < m.away && !m.Settled || r.At < m.answers[nd.Index].At {
 		return
 	}
-	if m.Environment.Partitioned != nil {
-		if told := &m.answers[nd.Index]; r.at >= told.At {
-			*told = r.answer
-		}
-		if nd.Witness != nil {
-			return
-		}
-	}
-	m.said[nd.Config.Self], m.disks[nd.Config.Self] = r.said, r.disk
-	if !m.Lost && m.Losses > 0 && r.held != cluster.None && m.Made[r.held].Epoch > m.Made[m.Record].Epoch {
+	m.answers[nd.Index] = r
+	if !m.Lost && m.Losses > 0 && r.Held != cluster.None && m.Made[r.Held].Epoch > m.Made[m.Record].Epoch {
 		m.Took("change.record-behind") // of a view that did not take hold, and that nobody else had heard of
 		m.Diagram.Remark("the record is behind")
 		m.LoseRecord()
-	}
-	if m.Lost && r.at >= m.quiet { // it may have been given a later view since, by a call of before the loss
-		m.reports[nd.Config.Self] = r
 	}
 }

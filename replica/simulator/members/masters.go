@@ -44,14 +44,17 @@ func (m *Manager) roundOfPartitions() {
 		return
 	}
 	d := membership.Decide(s)
-	if m.waits = d.Waits; d.Kind == membership.Finished || d.Kind == membership.Abandoned || !slices.Equal(d.Next.Witnesses, s.View.Witnesses) && d.Changed() {
-		m.conclude(d)
+	m.waits = d.Waits
+	switch {
+	case d.Kind == membership.Finished, d.Kind == membership.Abandoned:
+		m.Take(m.Change, d)
 		return
-	}
-	if m.replaceWitness() || m.succeed(&s) {
+	case d.Changed() && !slices.Equal(d.Next.Witnesses, s.View.Witnesses):
+		m.write(d.Next)
 		return
-	}
-	if d.Rebuild && m.Losses > 0 && !m.Environment.Partitioned.Mistakes.TellsFirst {
+	case m.replaceWitness() || m.succeed(&s):
+		return
+	case d.Rebuild && m.Losses > 0 && !m.Environment.Partitioned.Mistakes.TellsFirst:
 		m.Took("change.record-behind")
 		m.Diagram.Remark("the record is not what members hold")
 		m.LoseRecord()
@@ -71,7 +74,7 @@ func (m *Manager) roundOfPartitions() {
 		}
 	} else if d.Changed() {
 		m.Diagram.Remark("%s", strings.Join(d.Lines(), "; "))
-		m.noteDecision(&s, d.Next)
+		m.noteDecision(&s, d)
 		return
 	}
 	m.direct(s)
@@ -79,10 +82,12 @@ func (m *Manager) roundOfPartitions() {
 
 // snapshot is what the manager decides from.
 func (m *Manager) snapshot() membership.Snapshot {
-	s := membership.Snapshot{View: m.Made[m.Record].View}
-	s.Placement, s.Retiring = m.placement(s.View), m.retiring(s.View)
-	s.Placement.Domains = m.Environment.Partitioned.Domains(s.View, m.Environment.Network.Sites)
-	s.Placement.Homes, s.Placement.Partitions = slices.Clone(m.Administrator.homes), m.Administrator.partitions()
+	s := membership.Snapshot{View: m.Made[m.Record].View, Fragments: m.fragments()}
+	if p := m.Environment.Partitioned; p != nil {
+		s.Placement, s.Retiring = m.placement(s.View), m.retiring(s.View)
+		s.Placement.Domains = p.Domains(s.View, m.Environment.Network.Sites)
+		s.Placement.Homes, s.Placement.Partitions = slices.Clone(m.Administrator.homes), m.Administrator.partitions()
+	}
 	for i := range m.answers {
 		r := &m.answers[i]
 		nd := m.Nodes[i]
@@ -96,45 +101,49 @@ func (m *Manager) snapshot() membership.Snapshot {
 			} else if entry, known := s.View.Witness(report.Witness); known && entry.Disk != report.Disk {
 				s.Witnesses = append(s.Witnesses, report)
 			}
-		case r.Member != nil && m.Now-r.At <= staleRounds*m.pace.For+m.pace.Size:
-			s.Members = append(s.Members, *r.Member)
+		case r.Member.Member == 0, m.Environment.Partitioned != nil && m.Now-r.At > staleRounds*m.pace.For+m.pace.Size:
+		default:
+			s.Members = append(s.Members, r.Member)
 		}
 	}
 	return s
 }
 
+// decided are the paths of what becomes of a partition, or of all.
+var decided = map[membership.Kind]string{
+	membership.ViewSuperseded: "curp.torn", membership.MasterRecovered: "curp.recovered",
+	membership.BackupReplaced: "curp.backup-replaced", membership.WitnessReplaced: "curp.witness-replaced",
+}
+
 // noteDecision records a view, and counts what it does.
-func (m *Manager) noteDecision(s *membership.Snapshot, next view.View) {
-	wrong := &m.Environment.Partitioned.Mistakes
+func (m *Manager) noteDecision(s *membership.Snapshot, d membership.Decision) {
+	wrong, next := &m.Environment.Partitioned.Mistakes, d.Next
 	next.Partitions = slices.Clone(next.Partitions)
+	for _, change := range d.Changes {
+		if path, counts := decided[change.Kind]; counts {
+			m.Took(path)
+		}
+	}
 	if len(next.Partitions) > len(s.View.Partitions) {
 		m.TookWithFaults("curp.split")
-	}
-	if m.Losses > 0 && next.Digest() == torn(s.View).Digest() {
-		m.Took("curp.torn")
 	}
 	for i := range s.View.Partitions {
 		before, after := &s.View.Partitions[i], &next.Partitions[i]
 		switch {
-		case after.Term == before.Term && len(after.Formers) == len(before.Formers):
 		case after.Term == before.Term:
-			m.Took("curp.recovered")
+			continue
 		case after.Master != before.Master:
 			m.noteMaster(s, i, before, after)
 		case len(after.Backups) > len(before.Backups):
 			m.Took("curp.backup-added")
-		case !slices.Equal(after.Backups, before.Backups):
-			m.Took("curp.backup-replaced")
-		case !slices.Equal(after.Witnesses, before.Witnesses):
-			m.Took("curp.witness-replaced")
 		}
-		if after.Term != before.Term && len(after.Backups) < min(len(before.Backups), s.Placement.Faults) {
+		if len(after.Backups) < min(len(before.Backups), s.Placement.Faults) {
 			m.Fail("partition %d has the backups %v in term %d, and goes on with %v", i, before.Backups, before.Term, after.Backups)
 		}
-		if after.Term != before.Term && wrong.Eager {
+		if wrong.Eager {
 			after.Formers = after.Formers[len(after.Formers)-1:]
 		}
-		if after.Term != before.Term && wrong.Forgets {
+		if wrong.Forgets {
 			after.Formers = nil
 		}
 	}
@@ -143,13 +152,6 @@ func (m *Manager) noteDecision(s *membership.Snapshot, next view.View) {
 		return
 	}
 	m.write(next)
-}
-
-// torn is the view that follows one whose epoch has another view.
-func torn(v view.View) view.View {
-	v.Epoch++
-	v.Issued = v.LastIssued()
-	return v
 }
 
 // tellFirst is a mistake: a view is told, and forgotten, so that the record is behind what members hold.

@@ -38,12 +38,7 @@ func (a *Administrator) homeOf(v view.View, partition int) string {
 	if partition < len(a.homes) && a.homes[partition] != "" {
 		return a.homes[partition]
 	}
-	var sites []string
-	for _, member := range v.After().Members {
-		if !slices.Contains(sites, member.Site) {
-			sites = append(sites, member.Site)
-		}
-	}
+	sites := v.After().Sites()
 	return sites[partition%len(sites)]
 }
 
@@ -78,14 +73,9 @@ func (a *Administrator) partitions() int {
 // awayFromHome says which master is not at home though a member there could be it, or nothing.
 func (a *Administrator) awayFromHome(v view.View, partition int) string {
 	home := a.homeOf(v, partition)
-	at := func(i int) bool { return v.Members[i].Site == home }
-	if at(v.Index(v.Partitions[partition].Master)) {
+	master := v.Members[v.Index(v.Partitions[partition].Master)]
+	if master.Site == home || !slices.Contains(v.Sites(), home) {
 		return ""
 	}
-	for i := range v.Members {
-		if at(i) {
-			return home
-		}
-	}
-	return "" // no member is there
+	return home
 }

@@ -30,8 +30,8 @@ func (m *Manager) policy(c *change, s *membership.Snapshot) {
 func (m *Manager) judge(c *change, s *membership.Snapshot) {
 	s.Unwanted = c.patience > 0 && c.rounds > c.patience
 	for _, member := range s.View.Members {
-		disk, named := m.disks[member.ID]
-		switch other := named && disk != member.Disk; {
+		disk := m.answers[member.ID-1].Member.Disk
+		switch other := disk != "" && disk != member.Disk; {
 		case m.Nodes[member.ID-1].Gone, member.Joining && other:
 			s.Hopeless = append(s.Hopeless, member.ID)
 			if m.Nodes[member.ID-1].Gone {

@@ -31,7 +31,7 @@ func (m *Manager) Add(v view.View) int {
 
 // LoseRecord has the record be rebuilt.
 func (m *Manager) LoseRecord() {
-	m.Lost, m.reports, m.known = true, map[view.MemberID]report{}, 0
+	m.Lost, m.known = true, 0
 	m.quiet = max(m.quiet, m.Now) // what was said before is too old
 	for i := range m.Made {
 		if m.Made[i].Held {
@@ -60,49 +60,30 @@ func (m *Manager) write(v view.View) {
 	}
 }
 
-// rebuild finds the record again. Voters are believed, and newcomers on the disk that the view names and that was told
-// nothing yet: another empty disk may stand in for one that held a later view.
+// rebuild finds the record again.
 func (m *Manager) rebuild() {
-	highest := cluster.None
+	var reports []membership.Report
 	for _, nd := range m.Nodes {
 		if nd.Born && !nd.Gone {
 			m.callWith(nd, cluster.None)
 		}
-		if r, ok := m.reports[nd.Config.Self]; ok && r.held != cluster.None && (highest == cluster.None || m.Made[r.held].Epoch > m.Made[highest].Epoch) {
-			highest = r.held
+		if r := m.sinceLoss(nd); r != nil {
+			report := membership.Report{Member: nd.Config.Self, Votes: r.Voter, Disk: r.Member.Disk}
+			if r.Held != cluster.None {
+				report.View = m.Made[r.Held].View
+			}
+			reports = append(reports, report)
 		}
 	}
-	if highest == cluster.None {
-		return
+	d := membership.Rebuild(reports, func(id view.MemberID) bool { return m.Nodes[id-1].Gone })
+	found := d.View
+	switch {
+	case d.Err != nil && m.Environment.Partitioned != nil && m.Settled:
+		m.intervene(m.Add(found))
+	case d.Err != nil && m.Environment.Partitioned == nil && m.wrong == schedule.ManagerMistakes{}:
+		m.Fail("rebuild the record: %w", d.Err)
 	}
-	v := &m.Made[highest]
-	// Whoever holds it is a witness, also one that is not in it.
-	reports := []membership.Report{{View: v.View}}
-	for _, nd := range m.Nodes { // of another view of this epoch, which may have taken hold
-		if r, ok := m.reports[nd.Config.Self]; ok && r.voter && v.Index(nd.Config.Self) < 0 && r.held != cluster.None {
-			reports = append(reports, membership.Report{Member: nd.Config.Self, View: m.Made[r.held].View})
-		}
-	}
-	for _, member := range v.Members {
-		r, ok := m.reports[member.ID]
-		switch {
-		case !ok && v.Joint() && !m.Nodes[member.ID-1].Gone:
-			return // it may hold the view after the change, or the one before it again: only all of them know that nobody does
-		case !ok:
-		case r.voter:
-			reports = append(reports, membership.Report{Member: member.ID, View: m.Made[r.held].View})
-		case r.held == cluster.None && r.disk == member.Disk:
-			reports = append(reports, membership.Report{Member: member.ID, View: v.View})
-		}
-	}
-	found, known, err := membership.Rebuild(reports)
-	if err != nil && m.wrong == (schedule.ManagerMistakes{}) && m.Environment.Partitioned == nil {
-		m.Fail("rebuild the record: %w", err)
-	}
-	if err != nil && m.Settled && m.Environment.Partitioned != nil {
-		m.intervene(highest)
-	}
-	if err != nil || !known || found.Epoch != v.Epoch {
+	if !d.Known {
 		return
 	}
 	if found.Epoch < m.known {
@@ -117,6 +98,15 @@ func (m *Manager) rebuild() {
 	if c := m.Change; c != nil {
 		c.resume(found)
 	}
+}
+
+// sinceLoss is what a member has answered since the record was lost; nil: nothing. It may have been given a later view
+// since an earlier answer, by a call of before the loss.
+func (m *Manager) sinceLoss(nd *cluster.Node) *cluster.Report {
+	if r := &m.answers[nd.Index]; r.Member.Member != 0 && r.At >= m.quiet {
+		return r
+	}
+	return nil
 }
 
 // Hopeless reports whether more is lost than any decision can make good: what is left can only wait for a person.
@@ -215,7 +205,7 @@ func (m *Manager) forgetAfter(f *faults.Injected, position int) {
 // If neither has, those that hold the one forget it.
 func (m *Manager) intervene(keep int) {
 	for _, member := range m.Made[keep].Members {
-		if _, ok := m.reports[member.ID]; !ok {
+		if m.sinceLoss(m.Nodes[member.ID-1]) == nil {
 			return
 		}
 	}
@@ -235,5 +225,5 @@ func (m *Manager) intervene(keep int) {
 		nd.Enter(cluster.None)
 		nd.After(time.Millisecond, nd.Restart)
 	}
-	m.reports = map[view.MemberID]report{}
+	m.ForgetAnswers()
 }

@@ -66,14 +66,6 @@ func (m *Manager) moveMembers(s *membership.Snapshot) bool {
 	return m.Record != before || m.Lost || m.Now < m.away
 }
 
-// conclude records a view with other witnesses, or one with which a change ends.
-func (m *Manager) conclude(d membership.Decision) {
-	if d.Kind != membership.Unchanged && m.Change != nil {
-		m.Change.concluded = true
-	}
-	m.write(d.Next)
-}
-
 // beginMove begins the next change, if there is one to make.
 func (m *Manager) beginMove(s *membership.Snapshot, v view.View) {
 	room := (len(m.Nodes) - m.spare) / 2

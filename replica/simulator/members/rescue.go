@@ -11,25 +11,25 @@ import (
 // have said how they are.
 func (m *Manager) rescue(s membership.Snapshot) {
 	v := &m.Made[m.Record]
-	m.waits = nil
-	for _, member := range v.Members {
-		nd := m.Nodes[member.ID-1]
-		told := slices.ContainsFunc(s.Members, func(r membership.MemberReport) bool { return r.Member == member.ID && r.Digest == v.Digest })
-		if !nd.Gone && !told {
-			m.waits = append(m.waits, nd.Name()+" is to say how it is")
-		}
+	told := map[view.MemberID]bool{}
+	for _, r := range s.Members {
+		told[r.Member] = r.Digest == v.Digest
 	}
-	s.Witnesses = slices.DeleteFunc(s.Witnesses, func(r membership.WitnessReport) bool { return m.Nodes[r.Witness-1].Gone })
-	for _, x := range v.Witnesses {
-		nd := m.Nodes[x.ID-1]
-		told := slices.ContainsFunc(s.Witnesses, func(r membership.WitnessReport) bool { return r.Witness == x.ID })
-		if !nd.Gone && !told {
+	for _, r := range s.Witnesses {
+		told[r.Witness] = true
+	}
+	m.waits = nil
+	for _, nd := range m.Nodes {
+		id := nd.Config.Self
+		_, witness := v.Witness(id)
+		if (witness || v.Index(id) >= 0) && !nd.Gone && !told[id] {
 			m.waits = append(m.waits, nd.Name()+" is to say how it is")
 		}
 	}
 	if len(m.waits) > 0 {
 		return
 	}
+	s.Witnesses = slices.DeleteFunc(s.Witnesses, func(r membership.WitnessReport) bool { return m.Nodes[r.Witness-1].Gone })
 	s.Members = slices.DeleteFunc(s.Members, func(r membership.MemberReport) bool { return m.Nodes[r.Member-1].Gone })
 	d, err := membership.RecoverPartitions(s, nil)
 	if err == nil && len(d.Lost) > 0 {
