@@ -122,19 +122,19 @@ func TestStepsAreTaken(t *testing.T) {
 		stale bool
 	}{
 		"found": {func(*corev1.ConfigMap) rules.Step {
-			return rules.FoundCluster{View: founded()}
+			return rules.WriteRecord{View: founded()}
 		}, false, "create first--view", false},
 		"found twice": {func(*corev1.ConfigMap) rules.Step {
-			return rules.FoundCluster{View: founded()}
+			return rules.WriteRecord{View: founded()}
 		}, true, "create first--view", true},
 		"rebuild what is lost": {func(*corev1.ConfigMap) rules.Step {
-			return rules.RebuildRecord{View: later}
+			return rules.WriteRecord{View: later}
 		}, false, "create first--view", false},
 		"change": {func(c *corev1.ConfigMap) rules.Step {
-			return rules.ChangeView{View: later, UID: c.UID, ResourceVersion: c.ResourceVersion}
+			return rules.WriteRecord{View: later, UID: c.UID, ResourceVersion: c.ResourceVersion}
 		}, true, "update first--view", false},
 		"change what was changed": {func(c *corev1.ConfigMap) rules.Step {
-			return rules.ChangeView{View: later, UID: c.UID, ResourceVersion: "1"}
+			return rules.WriteRecord{View: later, UID: c.UID, ResourceVersion: "1"}
 		}, true, "update first--view", true},
 		"discard": {func(c *corev1.ConfigMap) rules.Step {
 			return rules.Discard{Member: 3, Objects: []client.Object{c}}

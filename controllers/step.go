@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/georegister/georegister/controllers/decide/rules"
 	"github.com/georegister/georegister/controllers/members"
 	"github.com/georegister/georegister/controllers/world"
-	"github.com/georegister/georegister/replica/view"
 )
 
 // take carries out a step. Every one is refused by whoever it is for if it was decided on an older state.
@@ -24,18 +22,10 @@ func (e *executor) take(ctx context.Context, s world.Snapshot, step rules.Step) 
 	var what []any
 	var err error
 	switch step := step.(type) {
-	case rules.FoundCluster:
-		done, what = "Founded the cluster", []any{"id", step.View.Cluster, "members", step.View.Size()}
-		err = e.writeRecord(ctx, s, step.View, "", "")
-	case rules.ChangeView:
-		done, what = "Changed the view", []any{"epoch", step.View.Epoch, "reason", step.Reason}
-		err = e.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
-	case rules.RebuildRecord:
-		done, what = "Rebuilt the record of the view", []any{"epoch", step.View.Epoch}
-		err = e.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
-	case rules.KeepRecordMetadata:
-		done, what = "Wrote the record of the view again with its labels and its owner", []any{"epoch", step.View.Epoch}
-		err = e.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
+	case rules.WriteRecord:
+		done, what = "Wrote the record of the view", []any{"epoch", step.View.Epoch, "what", step.Kind,
+			"reason", step.Reason}
+		err = e.writeRecord(ctx, s, step)
 	case rules.SendView:
 		done, what = "Told members their view", []any{"epoch", step.View.Epoch, "members", step.Members}
 		err = e.sendView(ctx, s, step)
@@ -66,11 +56,11 @@ func (e *executor) deletePod(ctx context.Context, s world.Snapshot, step rules.D
 }
 
 // writeRecord replaces the record that was observed, or creates it if there was none.
-func (e *executor) writeRecord(
-	ctx context.Context, s world.Snapshot, v view.View, uid types.UID, resourceVersion string,
-) error {
-	record := build.Record(build.Input{Cluster: s.Cluster, View: v, ClusterID: v.Cluster, Settings: s.Settings})
-	return e.applier.Record(ctx, record, uid, resourceVersion)
+func (e *executor) writeRecord(ctx context.Context, s world.Snapshot, step rules.WriteRecord) error {
+	record := build.Record(build.Input{
+		Cluster: s.Cluster, View: step.View, ClusterID: step.View.Cluster, Settings: s.Settings,
+	})
+	return e.applier.Record(ctx, record, step.UID, step.ResourceVersion)
 }
 
 // sendView gives members a view. One that holds a later view refuses it; what it holds is seen the next time.

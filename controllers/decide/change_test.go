@@ -38,7 +38,7 @@ func growing(s *world.Snapshot) {
 	grown(s)
 	newcomer(s, 4, "d")
 	newcomer(s, 5, "e")
-	s.Record.View = Next(*s).Step.(rules.ChangeView).View
+	s.Record.View = Next(*s).Step.(rules.WriteRecord).View
 }
 
 // pool asks for a site to be on other nodes.
@@ -415,7 +415,7 @@ func TestStatusOfAChange(t *testing.T) {
 	if c = next(); *c.Percent != 100 {
 		t.Errorf("when all is fetched %+v", c)
 	}
-	s.Record.View = Next(*s).Step.(rules.ChangeView).View
+	s.Record.View = Next(*s).Step.(rules.WriteRecord).View
 	if c = next(); c.Step != v1alpha1.RemovingMembers || c.Epoch != 2 || len(c.Joining) != 2 || !c.Since.Equal(&first.Since) {
 		t.Errorf("at the end %+v", c)
 	}

@@ -125,7 +125,7 @@ func TestDedicatedWitnessesAreFounded(t *testing.T) {
 	for i := range s.Witnesses {
 		s.Witnesses[i].Witness.Lives = nil
 	}
-	step, ok := Next(*s).Step.(rules.FoundCluster)
+	step, ok := written(Next(*s).Step, "Founding")
 	if !ok || parts(step.View) != parts(want) || len(step.View.Witnesses) != 3 || step.View.Witnesses[0].Beside != 0 {
 		t.Errorf("%+v", step)
 	}
@@ -153,7 +153,7 @@ func succeeded(t *testing.T, s *world.Snapshot, lost view.MemberID) {
 	s.Now = s.Now.Add(time.Minute)
 	p := Next(*s)
 	for range 6 { // others take its parts first
-		step, ok := p.Step.(rules.ChangeView)
+		step, ok := p.Step.(rules.WriteRecord)
 		if !ok {
 			break
 		}
@@ -174,7 +174,7 @@ func succeeded(t *testing.T, s *world.Snapshot, lost view.MemberID) {
 	recordLone(s, s.Record.View)
 	for range 10 {
 		p = Next(*s)
-		step, ok := p.Step.(rules.ChangeView)
+		step, ok := p.Step.(rules.WriteRecord)
 		if !ok {
 			break
 		}

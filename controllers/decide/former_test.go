@@ -9,7 +9,6 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/decide/facts"
-	"github.com/georegister/georegister/controllers/decide/rules"
 	"github.com/georegister/georegister/controllers/world"
 )
 
@@ -65,7 +64,7 @@ func TestVolumesOfDifferentClusters(t *testing.T) {
 func TestRecordIsKept(t *testing.T) {
 	s := healthy(3)
 	s.Record.Astray = true
-	step, ok := Next(*s).Step.(rules.KeepRecordMetadata)
+	step, ok := written(Next(*s).Step, "KeepingRecord")
 	if !ok || step.View.Digest() != s.Record.View.Digest() || step.UID != "record" || step.ResourceVersion != "1" {
 		t.Errorf("step %+v", step)
 	}
@@ -78,7 +77,7 @@ func TestRecordIsKept(t *testing.T) {
 	s = healthy(3)
 	s.Record.Astray = true
 	silent(s, 1)
-	if _, ok := Next(*s).Step.(rules.KeepRecordMetadata); !ok {
+	if _, ok := written(Next(*s).Step, "KeepingRecord"); !ok {
 		t.Error("a member that is down is in the way")
 	}
 }

@@ -321,34 +321,8 @@ func (w *model) take(step rules.Step, stale bool) {
 		w.note("stale %t: %s", stale, line(step))
 	}
 	switch step := step.(type) {
-	case rules.FoundCluster:
-		if w.record.Exists {
-			return
-		}
-		for _, m := range w.machines {
-			if !stale && m.disk != nil && m.disk.view.Epoch > 0 {
-				w.fail("founded although the disk of member %d holds view %d", m.id, m.disk.view.Epoch)
-			}
-		}
-		w.foundings[step.View.Digest()] = true
-		if len(w.foundings) > 1 {
-			w.fail("founded twice")
-		}
-		w.write(step.View)
-	case rules.ChangeView:
-		if w.record.UID != step.UID || w.record.ResourceVersion != step.ResourceVersion {
-			return
-		}
-		w.changes(step)
-		w.write(step.View)
-	case rules.RebuildRecord:
-		if w.record.UID != step.UID || w.record.ResourceVersion != step.ResourceVersion {
-			return
-		}
-		if !stale && step.View.Epoch < w.committed {
-			w.fail("the record goes back to %d; view %d is committed", step.View.Epoch, w.committed)
-		}
-		w.write(step.View)
+	case rules.WriteRecord:
+		w.takeRecord(step, stale)
 	case rules.SendView:
 		for _, id := range step.Members {
 			w.configure(w.machine(id), step.View)
@@ -380,6 +354,33 @@ func (w *model) take(step rules.Step, stale bool) {
 	}
 }
 
+func (w *model) takeRecord(step rules.WriteRecord, stale bool) {
+	if w.record.UID != step.UID || w.record.ResourceVersion != step.ResourceVersion {
+		return
+	}
+	switch step.Kind {
+	case "Founding":
+		for _, m := range w.machines {
+			if !stale && m.disk != nil && m.disk.view.Epoch > 0 {
+				w.fail("founded although the disk of member %d holds view %d", m.id, m.disk.view.Epoch)
+			}
+		}
+		w.foundings[step.View.Digest()] = true
+		if len(w.foundings) > 1 {
+			w.fail("founded twice")
+		}
+	case "KeepingRecord":
+		return
+	case "RebuildingRecord":
+		if !stale && step.View.Epoch < w.committed {
+			w.fail("the record goes back to %d; view %d is committed", step.View.Epoch, w.committed)
+		}
+	default:
+		w.changes(step)
+	}
+	w.write(step.View)
+}
+
 func (w *model) write(v view.View) {
 	if w.record.Exists {
 		w.former = append(w.former, w.record)
@@ -408,7 +409,7 @@ func (w *model) configure(m *machine, v view.View) {
 }
 
 // changes holds a change of the view to what makes it safe.
-func (w *model) changes(step rules.ChangeView) {
+func (w *model) changes(step rules.WriteRecord) {
 	old := w.record.View
 	votes := func(id view.MemberID) bool { return w.machine(id).voter(old) }
 	if step.View.Epoch != old.Epoch+1 {

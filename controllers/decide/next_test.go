@@ -22,12 +22,14 @@ import (
 // line says a step in a line.
 func line(step rules.Step) string {
 	switch step := step.(type) {
-	case rules.FoundCluster:
-		return fmt.Sprintf("found %d", step.View.Size())
-	case rules.ChangeView:
+	case rules.WriteRecord:
+		switch step.Kind {
+		case "Founding":
+			return fmt.Sprintf("found %d", step.View.Size())
+		case "RebuildingRecord":
+			return fmt.Sprintf("rebuild %d over %q", step.View.Epoch, step.ResourceVersion)
+		}
 		return fmt.Sprintf("%s %d with %s", step.Kind, step.View.Epoch, who(step.View))
-	case rules.RebuildRecord:
-		return fmt.Sprintf("rebuild %d over %q", step.View.Epoch, step.ResourceVersion)
 	case rules.SendView:
 		return fmt.Sprintf("tell %d to %v", step.View.Epoch, step.Members)
 	case rules.DeletePod:
@@ -39,6 +41,12 @@ func line(step rules.Step) string {
 		return fmt.Sprintf("discard %d, %d objects", step.Member, len(step.Objects))
 	}
 	return ""
+}
+
+// written is the step that writes the record, if it is one of that kind.
+func written(step rules.Step, kind string) (rules.WriteRecord, bool) {
+	writes, is := step.(rules.WriteRecord)
+	return writes, is && writes.Kind == kind
 }
 
 // who names the members of a view: 1 2 -3 +4, of whom 3 leaves and 4 joins.

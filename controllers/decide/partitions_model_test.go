@@ -116,7 +116,7 @@ func (m *partsModel) carryOut(p Plan) {
 		return
 	}
 	switch step := p.Step.(type) {
-	case rules.ChangeView:
+	case rules.WriteRecord:
 		if step.View.Epoch != s.Record.View.Epoch+1 || step.View.Validate() != nil {
 			m.t.Fatalf("from %+v to %+v", s.Record.View, step.View)
 		}

@@ -126,7 +126,7 @@ func TestPartitionsAreFounded(t *testing.T) {
 	s := clusterWithMasters(t)
 	empty(s)
 	p := Next(*s)
-	step, ok := p.Step.(rules.FoundCluster)
+	step, ok := written(p.Step, "Founding")
 	if !ok || parts(step.View) != "1 [3] w[4] <0; 3 [5] w[6] <0; 5 [1] w[2] <0" || len(step.View.Witnesses) != 3 {
 		t.Errorf("%+v\n%s", p.Step, strings.Join(summary(p), "\n"))
 	}
@@ -285,7 +285,7 @@ func TestPartitionsAreKept(t *testing.T) {
 			if got := line(p.Step); got != c.step {
 				t.Errorf("step %q, want %q\n%s", got, c.step, strings.Join(summary(p), "\n"))
 			}
-			if step, ok := p.Step.(rules.ChangeView); ok && parts(step.View) != c.partition {
+			if step, ok := p.Step.(rules.WriteRecord); ok && parts(step.View) != c.partition {
 				t.Errorf("next is %s, want %s", parts(step.View), c.partition)
 			}
 			event := ""
@@ -309,7 +309,7 @@ func TestPartsAreHandedOver(t *testing.T) {
 	var got []string
 	for range 10 {
 		p := Next(*s)
-		step, ok := p.Step.(rules.ChangeView)
+		step, ok := p.Step.(rules.WriteRecord)
 		if !ok {
 			got = append(got, line(p.Step))
 			break
@@ -401,7 +401,7 @@ func TestMembersOfPartitionsChange(t *testing.T) {
 		if got := line(p.Step); got != want {
 			t.Fatalf("%q, want %q\n%s", got, want, strings.Join(summary(p), "\n"))
 		}
-		record(s, p.Step.(rules.ChangeView).View)
+		record(s, p.Step.(rules.WriteRecord).View)
 	}
 	if got := len(s.Record.View.Witnesses); got != 5 {
 		t.Errorf("%d witnesses", got)
@@ -426,7 +426,7 @@ func TestMastersMoveHome(t *testing.T) {
 			if p.Step == nil {
 				break
 			}
-			record(s, p.Step.(rules.ChangeView).View)
+			record(s, p.Step.(rules.WriteRecord).View)
 		}
 		p := Next(*s)
 		var masters []string

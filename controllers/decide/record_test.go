@@ -3,7 +3,6 @@ package decide
 import (
 	"testing"
 
-	"github.com/georegister/georegister/controllers/decide/rules"
 	"github.com/georegister/georegister/controllers/world"
 )
 
@@ -30,7 +29,7 @@ func TestTheViewThatAQuorumHolds(t *testing.T) {
 			if !c.exists {
 				s.Record = world.Record{}
 			}
-			got, rebuilt := Next(*s).Step.(rules.RebuildRecord)
+			got, rebuilt := written(Next(*s).Step, "RebuildingRecord")
 			if rebuilt != c.rebuilt || rebuilt && got.View.Digest() != other.Digest() {
 				t.Errorf("rebuilt: %t, as %v; the view that a quorum holds is %s", rebuilt, got.View, other.Digest())
 			}

@@ -74,7 +74,7 @@ func TestRecoveryWithPartitions(t *testing.T) {
 	s.Cluster.Spec.Paused = false
 
 	p := Next(*s)
-	step, ok := p.Step.(rules.ChangeView)
+	step, ok := p.Step.(rules.WriteRecord)
 	if !ok || parts(step.View) != "5 [] w[] <0; 5 [] w[] <1; 5 [] w[] <1" || step.View.Partitions[0].Empty ||
 		step.View.Partitions[1].Empty {
 		t.Fatalf("%+v\n%s", p.Step, strings.Join(summary(p), "\n"))
@@ -106,7 +106,7 @@ func TestRecoveryWithPartitions(t *testing.T) {
 	if p = Next(*s); line(p.Step) != "MovingPartitions 3 with 5" { // they are recovered
 		t.Errorf("%s\n%s", line(p.Step), strings.Join(summary(p), "\n"))
 	}
-	record(s, p.Step.(rules.ChangeView).View)
+	record(s, p.Step.(rules.WriteRecord).View)
 	p = Next(*s)
 	says(t, p, "QuorumLost=False RecoveryIsPast: spec.recovery does nothing: it is for view 1, and view 3 is in force")
 	if r := p.Status.Recovered; r == nil || !strings.Contains(r.Message, "shards 0: these go on") ||
@@ -145,7 +145,7 @@ func TestRecoveryWithoutACopy(t *testing.T) {
 	}
 	s.Cluster.Spec.Recovery.EmptyShards = []int32{0}
 	p := Next(*s)
-	if step, ok := p.Step.(rules.ChangeView); !ok || !step.View.Partitions[0].Empty {
+	if step, ok := p.Step.(rules.WriteRecord); !ok || !step.View.Partitions[0].Empty {
 		t.Fatalf("%+v\n%s", p.Step, strings.Join(summary(p), "\n"))
 	}
 	if r := p.Status.Recovered; r == nil || !slices.Equal(r.EmptyShards, []int32{0}) ||
@@ -175,7 +175,7 @@ func TestRecoveryWithDedicatedWitnesses(t *testing.T) {
 	destroyed(s, 1, 3) // of partition 1 member 5 is left, which is its backup, and witness 2
 	s.Cluster.Spec.Recovery = &v1alpha1.Recovery{Epoch: 1, EmptyShards: []int32{0}}
 	p := Next(*s)
-	if step, ok := p.Step.(rules.ChangeView); !ok || parts(step.View) != "5 [] w[] <0; 5 [] w[] <1; 5 [] w[] <1" ||
+	if step, ok := p.Step.(rules.WriteRecord); !ok || parts(step.View) != "5 [] w[] <0; 5 [] w[] <1; 5 [] w[] <1" ||
 		len(step.View.Witnesses) != 3 ||
 		!slices.Equal(step.View.Partitions[1].Formers[0].Witnesses, []view.MemberID{2}) ||
 		strings.Contains(p.Status.Recovered.Message, "witnesses") {
@@ -190,7 +190,7 @@ func TestRecoveryWithDedicatedWitnesses(t *testing.T) {
 	}
 	w.Volume = nil
 	p = Next(*s)
-	if step, ok := p.Step.(rules.ChangeView); !ok || len(step.View.Witnesses) != 2 ||
+	if step, ok := p.Step.(rules.WriteRecord); !ok || len(step.View.Witnesses) != 2 ||
 		!strings.Contains(p.Status.Recovered.Message, "of shards 1 what only lost witnesses had saved") {
 		t.Errorf("%+v\n%s", p.Step, strings.Join(summary(p), "\n"))
 	}

@@ -145,7 +145,7 @@ func TestRecovery(t *testing.T) {
 	if len(p.Events) != 1 || p.Events[0].Type != corev1.EventTypeWarning || p.Events[0].Reason != "QuorumRecovered" {
 		t.Errorf("events %+v", p.Events)
 	}
-	s.Record.View = p.Step.(rules.ChangeView).View
+	s.Record.View = p.Step.(rules.WriteRecord).View
 	take()
 	s.Member(2).StatefulSet = nil
 	take()
@@ -169,7 +169,7 @@ func TestRecovery(t *testing.T) {
 	if r := p.Status.Recovered; r == nil || r.Epoch != 1 || len(r.GivenUp) != 2 {
 		t.Errorf("it is forgotten: %+v", r)
 	}
-	s.Record.View = p.Step.(rules.ChangeView).View
+	s.Record.View = p.Step.(rules.WriteRecord).View
 	told(s)
 	if got := line(take().Step); got != "" || s.Member(2).Volume == nil {
 		t.Errorf("the volume that was given up is not kept: %s", got)
@@ -185,7 +185,7 @@ func TestARecoveredMemberIsUpdatedOnceOthersHaveJoined(t *testing.T) {
 	s := healthy(3)
 	stranded(s)
 	consents(1, 1)(s)
-	s.Record.View = Next(*s).Step.(rules.ChangeView).View
+	s.Record.View = Next(*s).Step.(rules.WriteRecord).View
 	s.Members = s.Members[:1]
 	told(s)
 	newImage(s)
@@ -206,7 +206,7 @@ func TestRecoveryIsToldAgain(t *testing.T) {
 	consents(1, 1)(s)
 	before := s.Record.View
 	p := Next(*s)
-	s.Record.View = p.Step.(rules.ChangeView).View
+	s.Record.View = p.Step.(rules.WriteRecord).View
 	if r := Next(*s).Status.Recovered; r == nil || len(r.GivenUp) != 2 {
 		t.Errorf("status %+v", r)
 	}

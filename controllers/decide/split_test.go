@@ -42,7 +42,7 @@ func TestShardsAreSplit(t *testing.T) {
 		if p.Step == nil {
 			break
 		}
-		step := p.Step.(rules.ChangeView)
+		step := p.Step.(rules.WriteRecord)
 		for _, e := range p.Events {
 			if e.Reason == "ShardSplit" {
 				events = append(events, e.Type+" "+e.Message)
@@ -83,7 +83,7 @@ func TestShardsAreSplit(t *testing.T) {
 func TestASplitWaits(t *testing.T) {
 	s := clusterWithMasters(t)
 	asks(s, 4)
-	record(s, Next(*s).Step.(rules.ChangeView).View)
+	record(s, Next(*s).Step.(rules.WriteRecord).View)
 	s.Member(1).Report.Partitions[0].Recovered = false
 	says(t, Next(*s),
 		"Progressing=True SplittingShards: There are 3 of 4 shards; shard 3 is to be split off shard 0, and that "+
@@ -98,7 +98,7 @@ func TestASplitWaits(t *testing.T) {
 	for range 5 { // the shard that member 3 was master of has another one
 		s.Member(1).Report.Partitions[0].CaughtUp = nil
 		p = Next(*s)
-		step, ok := p.Step.(rules.ChangeView)
+		step, ok := p.Step.(rules.WriteRecord)
 		if !ok {
 			break
 		}
@@ -123,7 +123,7 @@ func TestShardsAreRaisedBeforeTheFounding(t *testing.T) {
 		s.Members[i].Report.Shards = 3
 	}
 	p := Next(*s)
-	step, ok := p.Step.(rules.FoundCluster)
+	step, ok := written(p.Step, "Founding")
 	if !ok || len(step.View.Partitions) != 3 || step.View.FoundedPartitions() != 3 || bootShards(t, p) != 3 {
 		t.Fatalf("%+v\n%s", p.Step, strings.Join(summary(p), "\n"))
 	}
@@ -155,7 +155,7 @@ func TestFoundedShardsOutliveTheRecord(t *testing.T) {
 	asks(s, 4)
 	s.Record = world.Record{}
 	p := Next(*s)
-	if step, ok := p.Step.(rules.RebuildRecord); !ok || step.View.Digest() != v.Digest() || bootShards(t, p) != 3 {
+	if step, ok := written(p.Step, "RebuildingRecord"); !ok || step.View.Digest() != v.Digest() || bootShards(t, p) != 3 {
 		t.Errorf("%+v", p.Step)
 	}
 	for _, id := range []view.MemberID{1, 3, 5} {

@@ -181,7 +181,7 @@ func TestToTrustAMemberNamesTheValuesThatAreLost(t *testing.T) {
 		consents(1, 1)(s)
 		p := Next(*s)
 		got := line(p.Step)
-		if got != "Recovering 2 with 1" || strings.Contains(p.Step.(rules.ChangeView).Reason, lost) != says {
+		if got != "Recovering 2 with 1" || strings.Contains(p.Step.(rules.WriteRecord).Reason, lost) != says {
 			t.Errorf("with %d fragments: %s, %+v", fragments, got, p.Step)
 		}
 		if r := p.Status.Recovered; r == nil || strings.Contains(r.Message, lost) != says {

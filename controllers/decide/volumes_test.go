@@ -63,7 +63,7 @@ func TestVolumesOutliveTheResourceFromTheFoundingOn(t *testing.T) {
 		ready.Members[i].Volume.OwnerReferences = nil
 	}
 	p = Next(*ready)
-	if _, founds := p.Step.(rules.FoundCluster); !founds {
+	if _, founds := written(p.Step, "Founding"); !founds {
 		t.Errorf("once they outlive it: step %T", p.Step)
 	}
 	ready.Members[2].Report = nil // it went away, and what it has is not known
@@ -80,7 +80,7 @@ func TestVolumesOutliveTheResourceFromTheFoundingOn(t *testing.T) {
 	if owned, _ := ownersOf(p); owned != 3 {
 		t.Errorf("with retention Delete %d volumes go with the resource", owned)
 	}
-	if _, founds := p.Step.(rules.FoundCluster); !founds {
+	if _, founds := written(p.Step, "Founding"); !founds {
 		t.Errorf("with retention Delete: step %T", p.Step)
 	}
 }

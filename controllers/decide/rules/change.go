@@ -82,7 +82,7 @@ func begin(s *views.Views) *Outcome {
 	if s.Repairs() {
 		event = message.Warning("ChangeBegun", "ChangeView", reason)
 	}
-	return act(changeView(s, next, "BeginningChange", reason), event)
+	return act(writeRecord(s, next, "BeginningChange", "%s", reason), event)
 }
 
 // notWaiting says of each newcomer that does not wait on a disk that it has named what it does.
@@ -154,12 +154,12 @@ func proceed(s *views.Views) *Outcome {
 		if len(d.Rest) > 0 {
 			reason += "; it is finished without some: " + message.List(say(s, d.Rest, s.Hopeless))
 		}
-		return act(changeView(s, d.Next, "FinishingChange", reason),
+		return act(writeRecord(s, d.Next, "FinishingChange", "%s", reason),
 			message.Normal("ChangeFinished", "ChangeView", reason))
 	case d.Kind == membership.Abandoned:
 		reason := fmt.Sprintf("%s: the change is abandoned with view %d, since %s", changing(s), d.Next.Epoch,
 			because(s, d))
-		return act(changeView(s, d.Next, "AbandoningChange", reason),
+		return act(writeRecord(s, d.Next, "AbandoningChange", "%s", reason),
 			message.Warning("ChangeAbandoned", "ChangeView", reason))
 	case d.Wait == membership.ForAnswers:
 		return waitFor("NoQuorum", "%s; the change is to be abandoned, since %s, once a majority of the members "+

@@ -70,7 +70,7 @@ func foundCluster(s *views.Views) *Outcome {
 	if err != nil {
 		return waitFor("CannotFound", "%s", message.Sentence(err.Error()))
 	}
-	return act(FoundCluster{View: first}, message.Normal("Founded", "Found", fmt.Sprintf(
+	return act(writeRecord(s, first, "Founding", "Founds the cluster with %d members", first.Size()), message.Normal("Founded", "Found", fmt.Sprintf(
 		"Founded the cluster %s with %d members", s.ClusterID, first.Size())))
 }
 

@@ -25,7 +25,7 @@ func assignPartitions(s *views.Views) *Outcome {
 	if s.View.Joint() != d.Next.Joint() {
 		kind = "FinishingChange"
 	}
-	return act(changeView(s, d.Next, kind, fmt.Sprintf("View %d: %s", d.Next.Epoch, strings.Join(d.Lines(), "; "))),
+	return act(writeRecord(s, d.Next, kind, "View %d: %s", d.Next.Epoch, strings.Join(d.Lines(), "; ")),
 		newsOf(d)...)
 }
 

@@ -34,7 +34,7 @@ func rebuildRecord(s *views.Views) *Outcome {
 		return waitFor(s.Doubt.Reason, "%s; it is rebuilt once %d of the %d members of view %d tell what their disks "+
 			"hold, and %d do; missing: %s", s.Doubt.Message, v.Majority(), v.Size(), v.Epoch, told, missing)
 	}
-	return act(RebuildRecord{View: v, UID: s.Record.UID, ResourceVersion: s.Record.ResourceVersion},
+	return act(writeRecord(s, v, "RebuildingRecord", "Rebuilds the record of view %d from what the members hold", v.Epoch),
 		message.Warning("RecordRebuilt", "RebuildRecord", fmt.Sprintf("%s; rebuilt it at epoch %d from what %d of %d "+
 			"members hold", s.Doubt.Message, v.Epoch, told, v.Size())))
 }
@@ -45,7 +45,8 @@ func keepRecordMetadata(s *views.Views) *Outcome {
 	if !s.Record.Astray {
 		return nil
 	}
-	return act(KeepRecordMetadata{View: s.Record.View, UID: s.Record.UID, ResourceVersion: s.Record.ResourceVersion})
+	return act(writeRecord(s, s.Record.View, "KeepingRecord", "Gives the record of the view the labels and the owner "+
+		"that it should have"))
 }
 
 // sendView gives the recorded view to the members that hold an older one or none. Of a plain view that did not take

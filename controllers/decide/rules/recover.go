@@ -26,7 +26,7 @@ func recoverLostQuorum(s *views.Views) *Outcome {
 		return waitFor("CannotRecover", "%s", message.Sentence(err.Error()))
 	}
 	reason := fmt.Sprintf("Recovered from the lost quorum of view %d: view %d has %s", s.View.Epoch, next.Epoch, costs)
-	return act(changeView(s, next, "Recovering", reason), message.Warning("QuorumRecovered", "ChangeView", reason))
+	return act(writeRecord(s, next, "Recovering", "%s", reason), message.Warning("QuorumRecovered", "ChangeView", reason))
 }
 
 // recovered is the view that goes on with the member that is trusted or, where shards have masters, with all who are

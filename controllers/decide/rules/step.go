@@ -18,46 +18,17 @@ type Step interface {
 	says() message.Cause
 }
 
-// FoundCluster creates the record of the first view; it must not exist. Then members are told by SendView.
-type FoundCluster struct{ View view.View }
-
-func (s FoundCluster) says() message.Cause {
-	return message.Say("Founding", "Founds the cluster with %d members", s.View.Size())
-}
-
-// ChangeView replaces the record by a next view, if it is still the one that was observed. It is written
-// before any member is told.
-type ChangeView struct {
+// WriteRecord replaces the record of the view, if it is still the one that was observed; without a UID it is created,
+// and must not exist. It is written before any member is given the view.
+type WriteRecord struct {
 	View            view.View
 	UID             types.UID
 	ResourceVersion string
-	Kind            string // a word that says which change it is, for the condition
-	Reason          string // for the event
+	Kind            string // a word that says what for
+	Reason          string // for people
 }
 
-func (s ChangeView) says() message.Cause { return message.Cause{Reason: s.Kind, Message: s.Reason} }
-
-// RebuildRecord writes a record that is missing or behind from what members hold. Without a UID it is created.
-type RebuildRecord struct {
-	View            view.View
-	UID             types.UID
-	ResourceVersion string
-}
-
-func (s RebuildRecord) says() message.Cause {
-	return message.Say("RebuildingRecord", "Rebuilds the record of view %d from what the members hold", s.View.Epoch)
-}
-
-// KeepRecordMetadata writes the record as it is once more, with the labels and the owner that it should have.
-type KeepRecordMetadata struct {
-	View            view.View
-	UID             types.UID
-	ResourceVersion string
-}
-
-func (KeepRecordMetadata) says() message.Cause {
-	return message.Say("KeepingRecord", "Gives the record of the view the labels and the owner that it should have")
-}
+func (s WriteRecord) says() message.Cause { return message.Cause{Reason: s.Kind, Message: s.Reason} }
 
 // SendView gives members the recorded view.
 type SendView struct {
@@ -132,8 +103,8 @@ func waitFor(reason, format string, args ...any) *Outcome {
 	return &Outcome{Wait: message.Because(reason, format, args...)}
 }
 
-// changeView is the step to a next view.
-func changeView(s *views.Views, next view.View, step, reason string) ChangeView {
-	return ChangeView{View: next, UID: s.Record.UID, ResourceVersion: s.Record.ResourceVersion, Kind: step,
-		Reason: reason}
+// writeRecord is the step that makes a view the record.
+func writeRecord(s *views.Views, v view.View, kind, reason string, args ...any) WriteRecord {
+	return WriteRecord{View: v, UID: s.Record.UID, ResourceVersion: s.Record.ResourceVersion, Kind: kind,
+		Reason: fmt.Sprintf(reason, args...)}
 }

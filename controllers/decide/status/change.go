@@ -112,7 +112,7 @@ func (s *Projection) projectRecovery(out *v1alpha1.GeoRegisterClusterStatus) {
 		costs = "What the members and witnesses that were given up alone had acknowledged may be lost"
 	}
 	if s.outcome != nil {
-		if step, ok := s.outcome.Step.(rules.ChangeView); ok && step.Kind == "Recovering" {
+		if step, ok := s.outcome.Step.(rules.WriteRecord); ok && step.Kind == "Recovering" {
 			givenUp, next = recovery.Without(s.Views, step.View), step.View
 			if d, err := recovery.Rescue(s.Views, recovery.EmptyShards(s.Views)); err == nil && s.Partitioned() {
 				costs = recovery.RescueCosts(s.Views, d)
