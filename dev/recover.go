@@ -85,7 +85,7 @@ func (o *operator) recoverPartitions(ctx context.Context, list string) (string, 
 	if d.View.Size() > 1 {
 		text = fmt.Sprintf("%s go on in epoch %d, with what their disks have", left, d.View.Epoch)
 	}
-	return text + "; given up are " + givenUp + d.Costs() + "; `add SITE` brings new members, of which there have " +
+	return text + "; given up are " + givenUp + "; " + strings.Join(d.Costs("partitions"), "; ") + "; `add SITE` brings new members, of which there have " +
 		"to be 3, 5 or 7", nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/georegister/georegister/replica/view"
 )
@@ -23,6 +24,51 @@ type Rescue struct {
 	// Shortened are those of which what only witnesses had is lost: none of a term is left that would have to be
 	// recovered from.
 	Shortened []int
+}
+
+// Costs says what is lost, for people who call partitions so: a part of a sentence each.
+func (d *Rescue) Costs(partitions string) (all []string) {
+	for _, cost := range []struct {
+		of   []int
+		says string
+	}{
+		{d.Behind, "nobody who is left was certain to hold all of %s %s: these go on from the copy of the member that " +
+			"followed furthest, and the latest writes that were acknowledged may be lost"},
+		{d.Emptied, "nobody who is left had a whole copy of %s %s, which begin again empty"},
+		{d.Shortened, "of %s %s what only lost witnesses had saved, the latest writes that were acknowledged, may be lost"},
+	} {
+		if len(cost.of) > 0 {
+			all = append(all, fmt.Sprintf(cost.says, partitions, Numbers(cost.of)))
+		}
+	}
+	if len(all) == 0 {
+		all = append(all, fmt.Sprintf("none of the %s lost what was acknowledged", partitions))
+	}
+	return all
+}
+
+// Consent says what becomes of the lost partitions once they are named, to be read after "have".
+func (d *Rescue) Consent(partitions string) string {
+	var all []string
+	for _, end := range []struct {
+		of   []int
+		says string
+	}{
+		{d.Behind, "%s %s go on from the copy of the member that is left and followed furthest, without the latest " +
+			"writes, acknowledged ones too, that it had not heard of"},
+		{d.Emptied, "%s %s, of which nobody who is left has a whole copy, begin again empty"},
+	} {
+		kept := func(i int) bool { return !slices.Contains(d.Lost, i) }
+		if lost := slices.DeleteFunc(slices.Clone(end.of), kept); len(lost) > 0 {
+			all = append(all, fmt.Sprintf(end.says, partitions, Numbers(lost)))
+		}
+	}
+	return strings.Join(all, ", and ")
+}
+
+// Numbers are partitions in a text.
+func Numbers(partitions []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(partitions), " ", ", "), "[]")
 }
 
 // RecoverPartitions decides how the members that are left go on after a quorum was lost for good: those that the

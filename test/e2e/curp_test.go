@@ -237,7 +237,7 @@ func TestCURPGivesUpALostQuorum(t *testing.T) {
 		return fmt.Sprint(said, err), err != nil && strings.Contains(err.Error(), "`recover all 2`")
 	})
 	if said, err := c.send("recover", "all", "2"); err != nil || !strings.Contains(said, "ca, va go on") ||
-		!strings.Contains(said, "partitions 2 go on from a copy") {
+		!strings.Contains(said, "partitions 2: these go on from the copy") {
 		t.Fatalf("%s: %v", said, err)
 	}
 	c.await(t, "the two serve", c.all)

@@ -63,24 +63,8 @@ func EmptyShards(s *views.Views) (empty []int) {
 
 // RescueCosts says what a recovery cost, shard by shard.
 func RescueCosts(s *views.Views, d membership.Rescue) string {
-	parts := []string{fmt.Sprintf("Given up are members %s", message.Numbers(Without(s, d.View)))}
-	for _, lost := range []struct {
-		shards []int
-		says   string
-	}{
-		{d.Behind, "nobody who is left was certain to hold all of shards %s: these go on from the copy of the member that " +
-			"followed furthest, and the latest writes that were acknowledged may be lost"},
-		{d.Emptied, "nobody who is left had a whole copy of shards %s, which begin again empty"},
-		{d.Shortened, "of shards %s what only lost witnesses had saved, the latest writes that were acknowledged, may be lost"},
-	} {
-		if len(lost.shards) > 0 {
-			parts = append(parts, fmt.Sprintf(lost.says, message.Numbers(lost.shards)))
-		}
-	}
-	if len(parts) == 1 {
-		parts = append(parts, "no shard lost what was acknowledged")
-	}
-	return strings.Join(parts, "; ")
+	givenUp := fmt.Sprintf("Given up are members %s", message.Numbers(Without(s, d.View)))
+	return strings.Join(append([]string{givenUp}, d.Costs("shards")...), "; ")
 }
 
 // Without are the members of the view that the next one does not have.
@@ -109,27 +93,9 @@ func refusalOfPartitions(s *views.Views, no func(reason, format string, args ...
 		return no("CannotRecover", "%v", err)
 	case len(d.Lost) > 0:
 		return no("ShardsLost", "nobody who is left is certain to hold all of shards %s; add them to emptyShards to "+
-			"have %s", message.Numbers(d.Lost), withConsent(d))
+			"have %s", message.Numbers(d.Lost), d.Consent("shards"))
 	}
 	return nil
-}
-
-// withConsent says what becomes of the shards that are lost, to be read after "to have".
-func withConsent(d membership.Rescue) string {
-	var all []string
-	named := func(some []int) []int {
-		return slices.DeleteFunc(slices.Clone(some), func(i int) bool { return !slices.Contains(d.Lost, i) })
-	}
-	if behind := named(d.Behind); len(behind) > 0 {
-		all = append(all, fmt.Sprintf("shards %s go on from the copy of the member that is left and followed "+
-			"furthest, without the latest writes, "+
-			"acknowledged ones too, that it had not heard of", message.Numbers(behind)))
-	}
-	if emptied := named(d.Emptied); len(emptied) > 0 {
-		all = append(all, fmt.Sprintf("shards %s, of which nobody who is left has a whole copy, begin again empty",
-			message.Numbers(emptied)))
-	}
-	return strings.Join(all, ", and ")
 }
 
 // wayOn says what to write to go on with those who are left, and what that costs; or is empty.
@@ -149,7 +115,7 @@ func wayOn(s *views.Views) string {
 	if len(d.Lost) > 0 {
 		write += fmt.Sprintf(", emptyShards: [%s]", message.Numbers(d.Lost))
 		cost = fmt.Sprintf(". Nobody who is left is certain to hold all of shards %s: that is to have %s",
-			message.Numbers(d.Lost), withConsent(d))
+			message.Numbers(d.Lost), d.Consent("shards"))
 	}
 	if len(d.Shortened) > 0 {
 		cost += fmt.Sprintf("; of shards %s what only lost witnesses had saved may be lost", message.Numbers(d.Shortened))
