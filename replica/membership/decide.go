@@ -74,29 +74,37 @@ const (
 // members begins, is finished or is abandoned. One step at a time, and none before the recorded view is committed, but
 // for the end of a change that is abandoned. The caller records the next view, and tells it to members only then.
 //
-// Where there are partitions, it also decides who keeps them (decideMembers, decidePartitions); a change begins when
-// nothing is to be done there. What the first waits for keeps the second from nothing.
-func Decide(s Snapshot) Decision {
-	if len(s.View.Partitions) == 0 {
-		if s.View.Joint() {
-			return s.conclude()
+// Where there are partitions, it also decides who keeps them; a change begins when nothing is to be done there.
+func Decide(s Snapshot) (d Decision) {
+	if len(s.View.Partitions) > 0 {
+		d = s.keep()
+		if d.Changed() || s.View.Joint() || len(s.Join)+len(s.Leave) == 0 {
+			return d
 		}
-		return s.begin(Decision{})
+	} else if s.View.Joint() {
+		return s.conclude()
 	}
-	d := decideMembers(s)
-	if d.Changed() {
+	return s.begin(d)
+}
+
+// keep decides where there are partitions: on who is in the view, then on who keeps what. What the first waits for
+// keeps the second from nothing.
+func (s *Snapshot) keep() Decision {
+	d, unsettled := s.unsettled()
+	if unsettled {
+		return s.giveBack(d)
+	}
+	if id := s.torn(); id != 0 {
+		d.change(ViewSuperseded, "member %d holds another view of epoch %d, from before the record was lost; the "+
+			"next one is for all", id, s.View.Epoch)
+		d.Next = s.View
+		d.Next.Epoch, d.Next.Issued = s.View.Epoch+1, s.View.LastIssued()
 		return d
 	}
-	parts := decidePartitions(s)
-	for _, why := range parts.Waits {
-		if !slices.Contains(d.Waits, why) {
-			d.Waits = append(d.Waits, why)
-		}
+	if s.decideMembers(&d); !d.Changed() {
+		s.decidePartitions(&d)
 	}
-	if parts.Waits = d.Waits; parts.Changed() || s.View.Joint() || len(s.Join)+len(s.Leave) == 0 {
-		return parts
-	}
-	return s.begin(parts)
+	return d
 }
 
 // begin makes the joint view of the change that is wanted, if there is one, once the plain view is committed and the

@@ -25,19 +25,14 @@ import (
 //
 // Abandoned, it is the newcomers that are drained. A change whose newcomers have not come up has no other end, nor
 // has one that lost a majority of the members after it.
-func decideMembers(s Snapshot) (d Decision) {
-	if d, unsettled := s.unsettled(); unsettled {
-		return s.giveBack(d)
-	}
-	if s.torn() != 0 {
-		return d // decidePartitions sees to that
-	}
+func (s *Snapshot) decideMembers(d *Decision) {
 	come, gone := s.coming(), s.going()
-	if len(come)+len(gone) > 0 {
+	switch waits := s.stays(); {
+	case len(come)+len(gone) > 0:
 		next, err := ChangeWitnesses(s.View, come, gone)
 		if err != nil {
 			d.Waits = append(d.Waits, err.Error())
-			return d
+			return
 		}
 		d.Next = next
 		for _, w := range come {
@@ -46,20 +41,14 @@ func decideMembers(s Snapshot) (d Decision) {
 		for _, id := range gone {
 			d.change(WitnessesChanged, "witness %d goes", id)
 		}
-		return d
+	case !s.View.Joint():
+	case len(waits) > 0:
+		d.Waits = waits
+	case s.Abandon:
+		d.endDrained(s, Abandoned, "abandoned")
+	default:
+		d.endDrained(s, Finished, "finished")
 	}
-	if !s.View.Joint() {
-		return d
-	}
-	if d.Waits = s.stays(); len(d.Waits) > 0 {
-		return d
-	}
-	if s.Abandon {
-		d.endDrained(&s, Abandoned, "abandoned")
-	} else {
-		d.endDrained(&s, Finished, "finished")
-	}
-	return d
 }
 
 // giveBack abandons a joint view that no quorum holds, if that is asked for and a majority of the members before

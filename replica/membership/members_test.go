@@ -22,11 +22,7 @@ func drive(t *testing.T, v view.View, p Placement, say func(*Snapshot), dead ...
 		}
 		say(&s)
 		s.Placement.Faults = min(asked, Faults(v, s.Abandon))
-		d := decideMembers(s)
-		if waits := d.Waits; !d.Changed() {
-			d = decidePartitions(s)
-			d.Waits = append(waits, d.Waits...)
-		}
+		d := Decide(s)
 		if !d.Changed() {
 			return v, d
 		}
@@ -117,17 +113,17 @@ func TestAChangeThatNoQuorumHoldsIsAbandoned(t *testing.T) {
 	}
 	p := Placement{Partitions: 5, Faults: 1}
 	s := snapshot(joint, p, 3, 5)
-	if d := decideMembers(s); d.Changed() || len(d.Waits) == 0 {
+	if d := Decide(s); d.Changed() || len(d.Waits) == 0 {
 		t.Errorf("nobody asks for that, and the next view is %+v, waits %q", d.Next, d.Waits)
 	}
 	s.Abandon = true
-	if d := decideMembers(s); !d.Changed() || d.Next.Joint() ||
+	if d := Decide(s); !d.Changed() || d.Next.Joint() ||
 		!slices.Equal(ids(d.Next), []view.MemberID{1, 3, 5, 7, 9}) {
 		t.Errorf("the next view is %+v, waits %q", d.Next, d.Waits)
 	}
 	s = snapshot(joint, p, 3, 5, 7)
 	s.Abandon = true
-	if d := decideMembers(s); d.Changed() {
+	if d := Decide(s); d.Changed() {
 		t.Errorf("too few of those before it are left, and the next view is %+v", d.Next)
 	}
 }
@@ -160,16 +156,16 @@ func TestATornEpochIsLeftBehind(t *testing.T) {
 	v := pairs(t, 3, 1)
 	s := snapshot(v, Placement{Partitions: 3, Faults: 1})
 	s.Members[2].Digest, s.Members[2].Epoch = "other", v.Epoch
-	if d := decidePartitions(s); d.Next.Epoch != v.Epoch+1 || text(d.Next.Partitions[0]) != text(v.Partitions[0]) {
+	if d := Decide(s); d.Next.Epoch != v.Epoch+1 || text(d.Next.Partitions[0]) != text(v.Partitions[0]) {
 		t.Errorf("%+v", d)
 	}
 	s.Members[1].Digest, s.Members[1].Epoch = "other", v.Epoch
-	if d := decidePartitions(s); d.Changed() || !d.Rebuild {
+	if d := Decide(s); d.Changed() || !d.Rebuild {
 		t.Errorf("the other view is held by a quorum, and the next is %+v", d)
 	}
 	s.Members[1].Digest = v.Digest()
 	s.Members[2].Disk = "another" // it forgot, and is to be replaced
-	if d := decidePartitions(s); text(d.Next.Partitions[2]) == text(v.Partitions[2]) {
+	if d := Decide(s); text(d.Next.Partitions[2]) == text(v.Partitions[2]) {
 		t.Errorf("%+v", d)
 	}
 }
@@ -180,13 +176,13 @@ func TestWitnessesThatNobodyNeedsGo(t *testing.T) {
 	s := snapshot(v, p)
 	s.Witnesses[0].Disk = "other"
 	s.Named = []view.Witness{{ID: 7, Site: "a", Disk: "d7"}, {ID: 4, Site: "a", Disk: "d4"}, {ID: 8, Site: "a"}}
-	d := decideMembers(s)
+	d := Decide(s)
 	if _, lost := d.Next.Witness(4); !lost || len(d.Next.Witnesses) != 4 {
 		t.Errorf("%+v", d)
 	}
 	s = snapshot(d.Next, p)
 	s.Witnesses[0].Disk = "other"
-	d = decideMembers(s)
+	d = Decide(s)
 	if _, lost := d.Next.Witness(4); lost || len(d.Next.Witnesses) != 3 {
 		t.Errorf("%+v", d)
 	}

@@ -47,26 +47,12 @@ func (d *Decision) change(kind Kind, format string, args ...any) {
 // does not hear, the end of a recovery, replacements of lost backups and witnesses, hand-overs. Each partition takes
 // one step at most, with a term of its own unless only its recovery ended. The snapshot may be old or wrong in what it
 // says of who is alive: terms fence those that live on.
-func decidePartitions(s Snapshot) (d Decision) {
-	if len(s.View.Partitions) == 0 {
-		return d
-	}
-	if d, unsettled := s.unsettled(); unsettled {
-		return d
-	}
+func (s *Snapshot) decidePartitions(d *Decision) {
 	next := s.View
-	next.Epoch++
-	next.Issued = s.View.LastIssued()
-	if id := s.torn(); id != 0 {
-		d.change(ViewSuperseded, "member %d holds another view of epoch %d, from before the record was lost; the "+
-			"next one is for all",
-			id, s.View.Epoch)
-		d.Next = next
-		return d
-	}
+	next.Epoch, next.Issued = s.View.Epoch+1, s.View.LastIssued()
 	next.Partitions = slices.Clone(s.View.Partitions)
 	for i := range s.View.Partitions {
-		m := mover{s: &s, i: i, p: s.View.Partitions[i], epoch: next.Epoch}
+		m := mover{s: s, i: i, p: s.View.Partitions[i], epoch: next.Epoch}
 		m.chooser = chooser{view: &s.View, placement: &s.Placement, able: m.able}
 		if m.step(); m.moved {
 			next.Partitions[i] = m.next
@@ -80,13 +66,13 @@ func decidePartitions(s Snapshot) (d Decision) {
 		}
 	}
 	if len(d.Changes) == 0 {
-		return d
+		return
 	}
 	if err := next.Validate(); err != nil { // not reached: a last line of defence before what can't be taken back
-		return Decision{Waits: append(d.Waits, fmt.Sprintf("the next view would be wrong: %v", err))}
+		d.Changes, d.Waits = nil, append(d.Waits, fmt.Sprintf("the next view would be wrong: %v", err))
+		return
 	}
 	d.Next = next
-	return d
 }
 
 // mover decides on one partition.

@@ -85,7 +85,7 @@ func (w *walk) step() {
 		return
 	}
 	w.checkLives(s)
-	d := decidePartitions(s)
+	d := Decide(s)
 	if !d.Changed() {
 		w.counts["nothing"]++
 		return

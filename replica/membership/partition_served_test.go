@@ -21,7 +21,7 @@ func TestWhoCopiesSaysThatItsTermNeverServed(t *testing.T) {
 	}
 	s.told(3, func(r *MemberReport) { r.Partitions[0] = Part{Term: 2, Lost: true, Copying: true} })
 	s.told(4, func(r *MemberReport) { r.Disk, r.Partitions[0].Lost = "another", true })
-	if d := decidePartitions(s); !d.Changed() || !slices.Contains([]view.MemberID{1, 2}, d.Next.Partitions[0].Master) {
+	if d := Decide(s); !d.Changed() || !slices.Contains([]view.MemberID{1, 2}, d.Next.Partitions[0].Master) {
 		t.Errorf("%q, %q", d.Changes, d.Waits)
 	}
 }

@@ -20,7 +20,7 @@ func TestAPartitionIsSplit(t *testing.T) {
 				s.Members[i].Partitions[j].Recovered = true
 			}
 		}
-		d := decidePartitions(s)
+		d := Decide(s)
 		if !d.Changed() {
 			break
 		}
@@ -73,7 +73,7 @@ func TestASplitWaits(t *testing.T) {
 				s.Members[i].Digest = s.View.Digest()
 			}
 			got := ""
-			d := decidePartitions(s)
+			d := Decide(s)
 			if d.Changed() && text(d.Next.Partitions[0]) != text(s.View.Partitions[0]) {
 				got = text(d.Next.Partitions[0])
 			}

@@ -409,7 +409,7 @@ func TestPartitionsFollowWhatHappens(t *testing.T) {
 						s.Members[j].Digest = s.View.Digest()
 					}
 				}
-				d := decidePartitions(s)
+				d := Decide(s)
 				got := ""
 				if d.Changed() {
 					got = text(d.Next.Partitions[0])
@@ -438,7 +438,7 @@ func TestAPartitionGoesHome(t *testing.T) {
 		for i := range s.Members {
 			s.Members[i].Partitions[0].Recovered, s.Members[i].Partitions[0].CaughtUp = true, []view.MemberID{1}
 		}
-		if d := decidePartitions(s); d.Changed() {
+		if d := Decide(s); d.Changed() {
 			v = d.Next
 			got = append(got, text(v.Partitions[0]))
 		}
