@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 	"runtime"
@@ -96,10 +97,7 @@ func (s Search) Run(ctx context.Context) Report {
 	}
 	group.Wait()
 	slices.SortFunc(report.Failures, func(a, b *Failure) int {
-		if a.Schedule.Seed < b.Schedule.Seed {
-			return -1
-		}
-		return 1
+		return cmp.Compare(a.Schedule.Seed, b.Schedule.Seed)
 	})
 	return report
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/simulator/diagram"
-
+	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
@@ -23,9 +23,13 @@ func Shrink(ctx context.Context, f *Failure) *Failure {
 	s := &shrinker{ctx: ctx, best: f}
 	for {
 		before := s.size()
-		s.operations() // first: the check of a shorter history is faster
-		s.asides()
-		s.faults()
+		for i := range f.Schedule.Clients { // first: the check of a shorter history is faster
+			reduce(s, func(all *schedule.Schedule) *[]schedule.Planned { return &all.Clients[i].Operations })
+		}
+		for i := range f.Schedule.Clients {
+			reduce(s, func(all *schedule.Schedule) *[]schedule.Aside { return &all.Clients[i].Asides })
+		}
+		reduce(s, func(all *schedule.Schedule) *[]faults.Fault { return &all.Faults })
 		if s.size() == before || s.runs >= maxShrinkRuns || s.ctx.Err() != nil {
 			return s.best
 		}
@@ -61,43 +65,16 @@ func (s *shrinker) try(candidate schedule.Schedule) bool {
 	return true
 }
 
-func (s *shrinker) faults() {
-	reduce(func() int { return len(s.best.Schedule.Faults) }, func(from, to int) bool {
-		candidate := s.best.Schedule
-		candidate.Faults = slices.Delete(slices.Clone(candidate.Faults), from, to)
-		return s.try(candidate)
-	})
-}
-
-func (s *shrinker) operations() {
-	for i := range s.best.Schedule.Clients {
-		reduce(func() int { return len(s.best.Schedule.Clients[i].Operations) }, func(from, to int) bool {
-			candidate := s.best.Schedule
-			candidate.Clients = slices.Clone(candidate.Clients)
-			c := &candidate.Clients[i]
-			c.Operations = slices.Delete(slices.Clone(c.Operations), from, to)
-			return s.try(candidate)
-		})
-	}
-}
-
-func (s *shrinker) asides() {
-	for i := range s.best.Schedule.Clients {
-		reduce(func() int { return len(s.best.Schedule.Clients[i].Asides) }, func(from, to int) bool {
-			candidate := s.best.Schedule
-			candidate.Clients = slices.Clone(candidate.Clients)
-			c := &candidate.Clients[i]
-			c.Asides = slices.Delete(slices.Clone(c.Asides), from, to)
-			return s.try(candidate)
-		})
-	}
-}
-
-// reduce takes out ranges of a list, halving their length until single elements have been tried.
-func reduce(length func() int, without func(from, to int) bool) {
+// reduce takes ranges out of a list of the schedule, halving their length until single elements have been tried.
+func reduce[T any](s *shrinker, list func(*schedule.Schedule) *[]T) {
+	length := func() int { return len(*list(&s.best.Schedule)) }
 	for chunk := length(); chunk > 0; chunk /= 2 {
 		for from := 0; from < length(); {
-			if !without(from, min(from+chunk, length())) {
+			candidate := s.best.Schedule
+			candidate.Clients = slices.Clone(candidate.Clients)
+			some := list(&candidate)
+			*some = slices.Delete(slices.Clone(*some), from, min(from+chunk, length()))
+			if !s.try(candidate) {
 				from += chunk
 			}
 		}

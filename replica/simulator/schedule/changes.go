@@ -55,7 +55,6 @@ func (s *Schedule) drawChanges(seed uint64, n int, options Options) {
 				})
 		}
 	}
-	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
 }
 
 // stretch has everything begin later, so that there is time for changes while it goes on.

@@ -45,5 +45,4 @@ func (s *Schedule) drawCopies(seed uint64, n int, kinds []faults.Kind) {
 		}
 		s.Faults = append(s.Faults, f)
 	}
-	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
 }

@@ -62,6 +62,12 @@ func (s *Schedule) drawFaults(draw kernel.Stream, n int, kinds []faults.Kind, co
 			s.drawCompany(draw, n, f, slices.Contains(kinds, faults.Partition))
 		}
 	}
+	s.sortFaults()
+}
+
+// sortFaults orders faults by time: of two of one kind on a link, the later one is in force. Those of one time stay in
+// the order in which they were drawn.
+func (s *Schedule) sortFaults() {
 	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
 }
 
@@ -136,4 +142,5 @@ func (s *Schedule) DrawSteadily(options Options) {
 		s.drawForPartitions(kernel.NewStream(s.Seed, kernel.ForPartitions, 0), n, options)
 		s.drawMoves(s.Seed, n, options)
 	}
+	s.sortFaults()
 }

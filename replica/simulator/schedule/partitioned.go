@@ -83,7 +83,6 @@ func (s *Schedule) drawForPartitions(draw kernel.Stream, n int, options Options)
 			at += draw.Between(0, 4*retry)
 		}
 	}
-	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
 }
 
 // drawMembers adds to a schedule of CURP members that come and go, disks of members that are lost, and views that are
@@ -147,7 +146,6 @@ func (s *Schedule) drawMoves(seed uint64, n int, options Options) {
 			s.Faults = append(s.Faults, faults.Fault{Kind: faults.Crash, Node: draw.Below(n), At: f.At + draw.Between(0, 4*retry), For: draw.Between(retry/4, 4*retry), Rate: 500})
 		}
 	}
-	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
 }
 
 // drawSites makes some worlds ones of many partitions, and some of them of few sites: then masters live together.
@@ -183,7 +181,6 @@ func (s *Schedule) AddLostQuorum(draw kernel.Stream, n int) {
 		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Change, At: at + draw.Between(0, 10*s.Environment.Retry), Node: draw.Below(n), Join: 2})
 		s.Environment.Partitioned.Spares += 4
 	}
-	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
 }
 
 // drawSplits adds splits to a schedule, from a stream of its own: several in turn, and often together with what may go
@@ -215,7 +212,6 @@ func (s *Schedule) AddSplits(draw kernel.Stream, n int, options Options) {
 			s.Faults = append(s.Faults, faults.Fault{Kind: faults.Move, Node: draw.Below(n), Partition: s.Environment.Shards, At: at + draw.Between(0, 10*retry)})
 		}
 	}
-	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
 }
 
 // drawDedicated adds to a schedule of a world with dedicated witnesses what only they have: witnesses that are away for
@@ -241,7 +237,6 @@ func (s *Schedule) drawDedicated(seed uint64, n int, options Options) {
 		})
 		p.Spares++
 	}
-	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
 }
 
 // Domains are what is lost as one where sites share zones, by the members and witnesses of a view; nil where sites are

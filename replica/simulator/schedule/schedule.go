@@ -2,6 +2,7 @@
 package schedule
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -90,24 +91,14 @@ const (
 // SomeStale is what Options.Stale is where reads that may be stale differ from others.
 const SomeStale = 250
 
-func (o Options) withDefaults() Options {
-	if len(o.Members) == 0 {
-		o.Members = []int{3, 5, 7}
-	}
-	if o.Operations == 0 {
-		o.Operations = 100
-	}
-	if o.Shards == 0 && !o.Regular {
-		o.Shards = 1
-	}
-	return o
-}
-
 // Draw makes the schedule of a seed. Schedules differ in what they are made of, not just in order: each has its
 // own few kinds of faults, speeds of disks, places of clients and mix of operations, since a bug may need much
 // of one thing and little of the others.
 func Draw(seed uint64, options Options) Schedule {
-	options = options.withDefaults()
+	if len(options.Members) == 0 {
+		options.Members = []int{3, 5, 7}
+	}
+	options.Operations = cmp.Or(options.Operations, 100)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 0)
 	n := options.Members[draw.Below(len(options.Members))]
 	s := Schedule{Seed: seed, Abandon: 100}
@@ -174,6 +165,7 @@ func Draw(seed uint64, options Options) Schedule {
 	if options.Regular {
 		s.drawSessions(options)
 	}
+	s.sortFaults()
 	return s
 }
 

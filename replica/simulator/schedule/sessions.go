@@ -106,7 +106,6 @@ func (s *Schedule) interrupt(draw kernel.Stream, allowed []faults.Kind) {
 			s.Faults = append(s.Faults, f)
 		}
 	}
-	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
 }
 
 // Aside is something that a client of a regular protocol does between its operations.
