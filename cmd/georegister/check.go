@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -228,9 +228,7 @@ func readHistory(ctx context.Context, in io.Reader, name string, torn bool) (his
 	open := func() (io.ReadCloser, error) { return io.NopCloser(in), nil }
 	if name == "-" {
 		name = "standard input"
-	} else if info, err := os.Stat(name); err != nil {
-		return history.Record{}, fmt.Errorf("open the history: %w", err)
-	} else if info.IsDir() {
+	} else if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return history.Record{}, fmt.Errorf("%s is a directory; give the file of a history", name)
 	} else {
 		open = func() (io.ReadCloser, error) { return os.Open(name) }
@@ -256,17 +254,12 @@ func readHistory(ctx context.Context, in io.Reader, name string, torn bool) (his
 	return record, nil
 }
 
-func draw(ctx context.Context, verdict history.Verdict, name string) (err error) {
-	file, err := os.Create(name)
-	if err != nil {
-		return fmt.Errorf("create the picture: %w", err)
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	buffer := bufio.NewWriter(file)
-	if err := verdict.Picture(ctx, buffer); err != nil {
+func draw(ctx context.Context, verdict history.Verdict, name string) error {
+	var page bytes.Buffer
+	if err := verdict.Picture(ctx, &page); err != nil {
 		return err
 	}
-	if err := buffer.Flush(); err != nil {
+	if err := os.WriteFile(name, page.Bytes(), 0o666); err != nil {
 		return fmt.Errorf("write the picture: %w", err)
 	}
 	return nil

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -31,11 +33,14 @@ type comparison struct {
 // roundTrips is how many of the longest round trips a comparison takes if nobody says how long it is to take.
 const roundTrips = 150
 
-// compared is a row for one protocol, or for one of its sites.
+// compared is what one protocol gives.
 type compared struct {
-	name, site string
-	figures    map[register.Kind]workload.Figures
+	name    string
+	figures map[register.Kind]workload.KindFigures
 }
+
+// allSites stands for all sites together, in lines of them.
+const allSites = ""
 
 // run prints what each protocol gives. Progress goes to told.
 func (c comparison) run(ctx context.Context, out, told io.Writer) error {
@@ -66,10 +71,14 @@ func (c comparison) run(ctx context.Context, out, told io.Writer) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", row.Name, err)
 			}
-			rows = append(rows, c.rows(c.name(row, fragments), figures, network.Sites)...)
+			rows = append(rows, compared{c.name(row, fragments), figures})
 		}
 	}
-	return c.print(out, rows, without)
+	sites := []string{allSites}
+	if c.bySite {
+		sites = append(slices.Clone(network.Sites), allSites)
+	}
+	return c.print(out, rows, sites, without)
 }
 
 // experiment is what is the same for every protocol.
@@ -119,9 +128,6 @@ func (c comparison) measure(
 	if err != nil {
 		return nil, err
 	}
-	if fragments > 0 {
-		x.Workload.ValueBytes = largeValue
-	}
 	x.Shards = c.shards(row.Name)
 	mix := &x.Workload.Mix
 	if row.CheckOperation(register.RMW) != nil {
@@ -129,7 +135,6 @@ func (c comparison) measure(
 	}
 	if row.CheckOperation(register.Write) != nil {
 		mix.Write, mix.RMW = 0, mix.Write+mix.RMW
-		x.Workload.RMWs = workload.RMWIdempotent
 	}
 	s.runs(&x)
 	m, err := simulator.Measure(ctx, x)
@@ -154,27 +159,8 @@ func (c comparison) name(row capability.Protocol, fragments int) string {
 	return name
 }
 
-// rows are the lines of a protocol.
-func (c comparison) rows(name string, figures map[register.Kind]workload.KindFigures, sites []string) []compared {
-	all := compared{name: name, site: "all", figures: map[register.Kind]workload.Figures{}}
-	for kind, f := range figures {
-		all.figures[kind] = f.Overall
-	}
-	if !c.bySite {
-		return []compared{all}
-	}
-	var rows []compared
-	for _, site := range sites {
-		row := compared{name: name, site: site, figures: map[register.Kind]workload.Figures{}}
-		for kind, f := range figures {
-			row.figures[kind] = f.Sites[site]
-		}
-		rows = append(rows, row)
-	}
-	return append(rows, all)
-}
-
-func (c comparison) print(out io.Writer, rows []compared, without []string) error {
+// print writes a line for each protocol and site.
+func (c comparison) print(out io.Writer, rows []compared, sites, without []string) error {
 	shards := fmt.Sprint(c.shards(c.spec.Protocol))
 	if n := c.shards("CURP"); fmt.Sprint(n) != shards {
 		shards += fmt.Sprintf(" (CURP: %d)", n)
@@ -188,15 +174,21 @@ func (c comparison) print(out io.Writer, rows []compared, without []string) erro
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(table, "protocol\tsite\tread p50\tp99\twrite p50\tp99\trmw p50\tp99\t\n")
 	for _, row := range rows {
-		fmt.Fprintf(table, "%s\t%s\t", row.name, row.site)
-		for _, kind := range []register.Kind{register.Read, register.Write, register.RMW} {
-			if f := row.figures[kind]; f.Count > 0 {
-				fmt.Fprintf(table, "%.1f\t%.1f\t", f.P50, f.P99)
-			} else {
-				fmt.Fprint(table, "-\t-\t")
+		for _, site := range sites {
+			fmt.Fprintf(table, "%s\t%s\t", row.name, cmp.Or(site, "all"))
+			for _, kind := range []register.Kind{register.Read, register.Write, register.RMW} {
+				f := row.figures[kind].Overall
+				if site != allSites {
+					f = row.figures[kind].Sites[site]
+				}
+				if f.Count > 0 {
+					fmt.Fprintf(table, "%.1f\t%.1f\t", f.P50, f.P99)
+				} else {
+					fmt.Fprint(table, "-\t-\t")
+				}
 			}
+			fmt.Fprintln(table)
 		}
-		fmt.Fprintln(table)
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("write the table: %w", err)

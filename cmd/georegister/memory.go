@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/georegister/georegister/workload/checked"
 )
 
 // garbagePercent lets the heap grow to five times what is in use between collections: a member makes little
@@ -83,26 +85,17 @@ func boundMemory(ctx context.Context, most int64, advice string) (bounded contex
 	bounded, cancel := context.WithCancelCause(ctx)
 	before := debug.SetMemoryLimit(most) // what is over is collected before the bound is reached
 	stack := debug.SetMaxStack(int(min(most, math.MaxInt)))
-	watch := func() {
-		held := []metrics.Sample{
-			{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"},
-		}
-		ticker := time.NewTicker(watchEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-bounded.Done():
-				return
-			case <-ticker.C:
-			}
-			metrics.Read(held)
-			if held[0].Value.Uint64()+held[1].Value.Uint64() > uint64(most) {
-				cancel(fmt.Errorf("it takes more than %s of memory: %s", quantity(most), advice))
-			}
-		}
+	held := []metrics.Sample{
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"},
 	}
-	go watch()
+	unwatch := checked.Every(watchEvery, func(time.Duration) {
+		metrics.Read(held)
+		if held[0].Value.Uint64()+held[1].Value.Uint64() > uint64(most) {
+			cancel(fmt.Errorf("it takes more than %s of memory: %s", quantity(most), advice))
+		}
+	})
 	return bounded, func() {
+		unwatch()
 		cancel(nil)
 		debug.SetMemoryLimit(before)
 		debug.SetMaxStack(stack)

@@ -244,11 +244,8 @@ func (f simulateFlags) experiment(s simulated) (simulator.Experiment, error) {
 	if err := row.CheckOperation(register.RMW); err != nil && spec.Mix.RMW > 0 {
 		return none, fmt.Errorf("--workload %s has read-modify-writes: %w", f.workload, err)
 	}
-	if err := row.CheckOperation(register.Write); err != nil {
-		if spec.Mix.Write > 0 {
-			return none, fmt.Errorf("--workload %s has writes, give weights such as 50:0:50: %w", f.workload, err)
-		}
-		spec.RMWs = workload.RMWIdempotent
+	if err := row.CheckOperation(register.Write); err != nil && spec.Mix.Write > 0 {
+		return none, fmt.Errorf("--workload %s has writes, give weights such as 50:0:50: %w", f.workload, err)
 	}
 	if spec.Keys, err = workload.ParseKeys(f.keys); err != nil {
 		return none, fmt.Errorf("--keys: %w", err)
@@ -257,9 +254,6 @@ func (f simulateFlags) experiment(s simulated) (simulator.Experiment, error) {
 		return none, fmt.Errorf("--duration: %v; it must be positive", f.duration)
 	}
 	spec.Conflict, spec.Stale = f.conflict, f.stale
-	if s.fragments > 0 {
-		spec.ValueBytes = largeValue
-	}
 	x := simulator.Experiment{Network: network, Clients: f.clients, Workload: spec, Duration: f.duration, Seed: f.seed}
 	return x, checkExperiment(x)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/workload"
 )
 
 // simulated is a protocol that the simulator runs.
@@ -29,6 +30,8 @@ type simulated struct {
 	tolerance int
 	// fragments is how many restore a value; 0: values are stored whole.
 	fragments int
+	// losses is how many members may have lost their disks at once; 0: any minority. Fragments are what more would cost.
+	losses int
 }
 
 // Values of more bytes than threshold are stored as fragments, if any are. They are short, since nothing here takes
@@ -37,9 +40,6 @@ const (
 	threshold  = 16
 	largeValue = 64
 )
-
-// regular reports whether histories are to be regular sequentially consistent, and no more.
-func (s simulated) regular() bool { return s.row.Regular() }
 
 // findSimulated finds a protocol or a variant by its name, and what is to be tolerated where that is given; the error
 // names the flag that is wrong.
@@ -56,6 +56,7 @@ func findSimulated(name string, tolerance, fragments int) (simulated, error) {
 			return simulated{}, fmt.Errorf("--data-fragments: %w; leave it out, or use --protocol gus", err)
 		}
 		s.tolerance = max(tolerance, 1) // with any minority lost, one fragment would be all of the value
+		s.losses = s.tolerance
 	}
 	if entry.Partitioned == nil {
 		s.start = simulator.Member(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) member.Inner {
@@ -74,7 +75,7 @@ func findSimulated(name string, tolerance, fragments int) (simulated, error) {
 
 // options say what schedules of a soak are like, but for how many members there are.
 func (s simulated) options(kinds []faults.Kind) schedule.Options {
-	o := schedule.Options{Faults: kinds, RMWs: schedule.ManyRMWs, Regular: s.regular(), Losses: s.losses()}
+	o := schedule.Options{Faults: kinds, RMWs: schedule.ManyRMWs, Regular: s.row.Regular(), Losses: s.losses}
 	if s.row.CheckOperation(register.RMW) != nil {
 		o.RMWs = schedule.FewRMWs
 	}
@@ -90,19 +91,17 @@ func (s simulated) options(kinds []faults.Kind) schedule.Options {
 
 // runs has an experiment be one of this protocol.
 func (s simulated) runs(x *simulator.Experiment) {
-	x.Start, x.Regular = s.start, s.regular()
-	x.Losses, x.Data, x.Keep = s.losses(), s.fragments, s.fragments > 0
+	x.Start, x.Regular = s.start, s.row.Regular()
+	x.Losses, x.Data, x.Keep = s.losses, s.fragments, s.fragments > 0
+	if s.fragments > 0 {
+		x.Workload.ValueBytes = largeValue
+	}
+	if s.row.CheckOperation(register.Write) != nil {
+		x.Workload.RMWs = workload.RMWIdempotent
+	}
 	if s.partitioned != nil {
 		x.Partitions = &simulator.Partitions{Protocol: s.partitioned, Backups: s.tolerance}
 	}
-}
-
-// losses is how many members may have lost their disks at once; 0: any minority. Fragments are what more would cost.
-func (s simulated) losses() int {
-	if s.fragments == 0 {
-		return 0
-	}
-	return s.tolerance
 }
 
 // checkSites refuses a number of sites that the protocol, or what it is to tolerate, is not for, and names the flag
