@@ -2,7 +2,8 @@ package raft
 
 import (
 	"encoding/binary"
-	"slices"
+	"fmt"
+	"math"
 
 	lib "go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -17,13 +18,12 @@ import (
 // for stable. That it may still be lost, with the process, is what effects wait for that tell of it (durable).
 type log struct {
 	*machine
-	tuning  Tuning
-	view    *raftpb.ConfState
-	hard    *peerv1.RaftHard
-	start   *peerv1.RaftStart
-	entries []*raftpb.Entry // behind start
-	sizes   []int           // of their records
-	size    int             // their sum
+	*lib.MemoryStorage // of the entries behind start
+	tuning             Tuning
+	view               *raftpb.ConfState
+	hard               *peerv1.RaftHard
+	start              *peerv1.RaftStart
+	size               int // of the entries' records
 
 	written []written // ascending
 	safe    uint64    // the log up to there survives a crash
@@ -33,33 +33,56 @@ type log struct {
 type written struct{ index, mark uint64 }
 
 func newLog(m *machine, tuning Tuning) *log {
-	l := &log{machine: m, tuning: tuning, view: m.electorate(), hard: &peerv1.RaftHard{}, start: &peerv1.RaftStart{}}
+	l := &log{
+		machine: m, MemoryStorage: lib.NewMemoryStorage(), tuning: tuning, view: m.electorate(), hard: &peerv1.RaftHard{},
+		start: &peerv1.RaftStart{},
+	}
 	l.load(hardRecord, l.hard)
 	l.load(startRecord, l.start)
+	l.beginMemory()
 	for _, raw := range l.Journal.Kind([]byte{entryRecord}) {
 		e := &raftpb.Entry{}
-		if err := proto.Unmarshal(raw, e); err != nil {
+		err := proto.Unmarshal(raw, e)
+		if err == nil {
+			err = bounds.Counted("it", e.GetTerm(), e.GetIndex())
+		}
+		if err == nil && e.GetIndex() != l.last()+1 {
+			err = fmt.Errorf("it is entry %d", e.GetIndex())
+		}
+		if err != nil {
 			l.Fault("entry %d of the log on disk is damaged: %w", l.last()+1, err)
 			break
 		}
-		if err := bounds.Counted("an entry of the log on disk", e.GetTerm(), e.GetIndex()); err != nil {
-			l.Fault("%w", err)
-			break
-		}
-		if e.GetIndex() != l.last()+1 {
-			l.Fault("entry %d of the log on disk follows entry %d", e.GetIndex(), l.last())
-			break
-		}
-		l.add(e, len(raw))
+		l.size += len(raw)
+		l.done(l.Append([]*raftpb.Entry{e}))
 	}
 	l.written = []written{{l.last(), l.Journal.Mark()}}
 	return l
 }
 
-func (l *log) last() uint64 { return l.start.Index + uint64(len(l.entries)) }
+// done stops the member if the log in memory can't follow the one on disk.
+func (l *log) done(err error) {
+	if err != nil {
+		l.Fault("the log in memory: %w", err)
+	}
+}
 
-func (l *log) add(e *raftpb.Entry, size int) {
-	l.entries, l.sizes, l.size = append(l.entries, e), append(l.sizes, size), l.size+size
+// beginMemory has the log in memory begin at start, without entries.
+func (l *log) beginMemory() {
+	l.done(l.ApplySnapshot(&raftpb.Snapshot{
+		Metadata: &raftpb.SnapshotMetadata{Index: &l.start.Index, Term: &l.start.Term},
+	}))
+}
+
+func (l *log) last() uint64 {
+	last, _ := l.LastIndex() // memory has no errors
+	return last
+}
+
+// between is the log behind an index, up to another.
+func (l *log) between(after, last uint64) []*raftpb.Entry {
+	entries, _ := l.Entries(after+1, last+1, math.MaxUint64) // an error: there are none
+	return entries
 }
 
 // durable is the index up to which this member's log survives a crash.
@@ -81,8 +104,7 @@ func (l *log) append(entries []*raftpb.Entry) {
 	if len(entries) == 0 {
 		return
 	}
-	first := entries[0].GetIndex()
-	l.cut(first - 1)
+	l.cut(entries[0].GetIndex() - 1)
 	for _, e := range entries {
 		raw, err := proto.Marshal(e)
 		if err != nil {
@@ -90,12 +112,13 @@ func (l *log) append(entries []*raftpb.Entry) {
 			return
 		}
 		l.Journal.Put(l.key(e.GetIndex()), raw)
-		l.add(e, len(raw))
+		l.size += len(raw)
 	}
+	l.done(l.Append(entries))
 	l.written = append(l.written, written{l.last(), l.Journal.Mark()})
 }
 
-// cut removes what is behind an index.
+// cut removes the records behind an index. What comes there replaces the entries in memory.
 func (l *log) cut(last uint64) {
 	if last >= l.last() {
 		return
@@ -105,41 +128,39 @@ func (l *log) cut(last uint64) {
 	for i := range l.written {
 		l.written[i].index = min(l.written[i].index, last)
 	}
-	keep := int(last - l.start.Index)
-	l.remove(keep, len(l.entries))
-	l.entries, l.sizes = l.entries[:keep:keep], l.sizes[:keep:keep]
+	l.remove(l.between(last, l.last()))
 }
 
-// remove takes the records of some entries from the journal, by their positions.
-func (l *log) remove(from, to int) {
-	for i := from; i < to; i++ {
-		l.Journal.Delete(l.key(l.entries[i].GetIndex()))
-		l.size -= l.sizes[i]
+// remove takes the records of entries from the journal.
+func (l *log) remove(entries []*raftpb.Entry) {
+	for _, e := range entries {
+		l.Journal.Delete(l.key(e.GetIndex()))
+		l.size -= proto.Size(e)
 	}
 }
 
-// compact forgets the oldest entries that are applied, unless few are kept.
+// compact forgets the oldest entries that are applied, many at once: when there is a quarter more than the tuning keeps.
 func (l *log) compact() {
-	applied := int(l.applied.Index - l.start.Index)
-	excess := applied - l.tuning.Entries
-	for size := l.size; size > l.tuning.Bytes && excess < applied; excess++ {
-		if excess >= 0 {
-			size -= l.sizes[excess]
-		}
+	entries, bytes := l.tuning.Entries, l.tuning.Bytes
+	if int(l.applied.Index-l.start.Index) <= entries+entries/4 && l.size <= bytes+bytes/4 {
+		return
 	}
-	if excess <= l.tuning.Entries/4 {
-		return // many at once
+	applied, size, gone := l.between(l.start.Index, l.applied.Index), l.size, 0
+	for gone < len(applied) && (len(applied)-gone > entries || size > bytes) {
+		size -= proto.Size(applied[gone])
+		gone++
 	}
-	l.Took(pathCompact)
-	l.behind(l.start.Index+uint64(excess), l.entries[excess-1].GetTerm())
+	if gone > 0 {
+		l.Took(pathCompact)
+		l.behind(applied[gone-1].GetIndex(), applied[gone-1].GetTerm())
+	}
 }
 
 // behind makes the log begin behind an entry that is in it.
 func (l *log) behind(index, term uint64) {
-	gone := int(index - l.start.Index)
-	l.remove(0, gone)
-	l.entries, l.sizes = slices.Clone(l.entries[gone:]), slices.Clone(l.sizes[gone:])
+	l.remove(l.between(l.start.Index, index))
 	l.begin(index, term)
+	l.done(l.Compact(index))
 }
 
 // replace makes the log begin behind an entry whose outcome came from elsewhere. If the entry is here too, what follows
@@ -151,6 +172,7 @@ func (l *log) replace(index, term uint64) {
 	}
 	l.cut(l.start.Index)
 	l.begin(index, term)
+	l.beginMemory()
 	l.written = append(l.written, written{index, l.Journal.Mark()})
 }
 
@@ -186,43 +208,6 @@ func (l *log) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
 	hard := &raftpb.HardState{Term: &l.hard.Term, Vote: &l.hard.Vote, Commit: &commit}
 	return hard, l.view, nil
 }
-
-// Entries implements the library's Storage.
-func (l *log) Entries(lo, hi, most uint64) ([]*raftpb.Entry, error) {
-	if lo <= l.start.Index {
-		return nil, lib.ErrCompacted
-	}
-	if hi > l.last()+1 {
-		return nil, lib.ErrUnavailable
-	}
-	from, to := int(lo-l.start.Index-1), int(hi-l.start.Index-1)
-	size := uint64(0)
-	for i := from; i < to; i++ {
-		if size += uint64(l.sizes[i]); size > most && i > from {
-			to = i
-		}
-	}
-	return l.entries[from:to:to], nil
-}
-
-// Term implements the library's Storage.
-func (l *log) Term(index uint64) (uint64, error) {
-	switch {
-	case index < l.start.Index:
-		return 0, lib.ErrCompacted
-	case index == l.start.Index:
-		return l.start.Term, nil
-	case index > l.last():
-		return 0, lib.ErrUnavailable
-	}
-	return l.entries[index-l.start.Index-1].GetTerm(), nil
-}
-
-// LastIndex implements the library's Storage.
-func (l *log) LastIndex() (uint64, error) { return l.last(), nil }
-
-// FirstIndex implements the library's Storage.
-func (l *log) FirstIndex() (uint64, error) { return l.start.Index + 1, nil }
 
 // Snapshot implements the library's Storage. It says only that there is one: who needs it asks for its records
 // (pull.go).
