@@ -14,7 +14,6 @@ import (
 // leads: a command of the same number is executed once.
 type operation struct {
 	base.Operation
-	request protocol.Request
 	command *peerv1.RaftCommand // of a write or rmw
 
 	sent  bool             // it was handed over: others may know of it
@@ -39,7 +38,7 @@ type clients struct {
 
 // begin takes up an operation.
 func (c *clients) begin(r protocol.Request) {
-	o := &operation{request: r}
+	o := &operation{Operation: base.Operation{Request: r}}
 	if done, resumed := r.Resume.(resume); resumed && r.Operation.Kind != register.Read && !c.mistakes.ResumeAsNew {
 		if done.author != c.author {
 			c.Complete(r.Handle,
@@ -64,7 +63,7 @@ func (c *clients) begin(r protocol.Request) {
 }
 
 func (c *clients) command(o *operation) *peerv1.RaftCommand {
-	op := o.request.Operation
+	op := o.Request.Operation
 	command := &peerv1.RaftCommand{Author: uint64(c.author), Number: o.Number, Key: []byte(op.Key)}
 	if op.Kind == register.Write {
 		command.Present, command.Value = op.Value.Present(), op.Value
@@ -102,39 +101,37 @@ func (c *clients) handAgain() {
 
 // tick gives up what is late, and has what was not answered handed over again.
 func (c *clients) tick(leads bool) {
-	c.operations.Sweep(nil)
-	for o := range c.operations.InProgress() {
+	c.operations.Tick(c.Base, c.Now, c.expire, func(o *operation) {
 		switch {
-		case c.Late(&o.request):
-			c.expire(o)
-		case o.waits && c.Now >= o.due && (o.far || o.reads()):
+		case !o.waits || c.Now < o.due:
+		case o.far || o.reads():
 			c.Took(pathRetry)
 			o.waits = false
-		case o.waits && c.Now >= o.due && leads && o.again < 2:
+		case leads && o.again < 2:
 			o.waits = false // the node may have refused it
 		}
-	}
+	})
 }
 
 func (c *clients) expire(o *operation) {
-	const why = "no leader with a quorum executed the operation in time"
-	path, result := pathUnavailable, base.Untaken(o.request.Operation.Kind, 0, why)
-	if o.sent && !o.reads() {
-		path, result = pathUnknown, base.MayTake(o.request.Operation.Kind, 0, why)
-	}
-	c.Took(path)
-	c.finish(o, 0, result)
+	c.operations.End(o)
+	c.GiveUp(&o.Request, o.sent && !o.reads(), c.trips(o), "no leader with a quorum executed the operation in time")
 }
 
-// finish answers a client with what rests on the log up to an index: this member is one of those that hold it. Its
-// round trips are the wide-area ones from the leader to a quorum, and to the leader.
-func (c *clients) finish(o *operation, index uint64, r register.Result) {
-	r.RoundTrips = min(1, c.Config.View.Size()-1)
+// trips are the wide-area round trips from the leader to a quorum, and to the leader.
+func (c *clients) trips(o *operation) int {
+	trips := min(1, c.Config.View.Size()-1)
 	if o.far {
-		r.RoundTrips++
+		trips++
 	}
+	return trips
+}
+
+// finish answers a client with what rests on the log up to an index: this member is one of those that hold it.
+func (c *clients) finish(o *operation, index uint64, r register.Result) {
+	r.RoundTrips = c.trips(o)
 	c.operations.End(o)
-	c.CompleteWhen(c.durable() >= index || c.mistakes.AckBeforePersist, o.request.Handle, r)
+	c.CompleteWhen(c.durable() >= index || c.mistakes.AckBeforePersist, o.Request.Handle, r)
 }
 
 // finishUnseen answers a client whose command was executed, but not by this member: it took the state from another one.
@@ -176,7 +173,7 @@ func (c *clients) answerReads() {
 		if !o.confirmed || o.index > c.applied.Index {
 			continue
 		}
-		state := c.State([]byte(o.request.Operation.Key))
+		state := c.State([]byte(o.Request.Operation.Key))
 		c.finish(o, c.applied.Index, register.Result{
 			Status: register.OK, Value: wire.OfRecord(state.Previous).Value, Carstamp: c.seen(state),
 		})
@@ -194,7 +191,7 @@ func (c *clients) Answer(number uint64, a *peerv1.Answer, mark uint64) {
 		return
 	}
 	c.operations.End(o)
-	c.CompleteWhen(c.Journal.Survives(mark), o.request.Handle, wire.Result(a, min(1, c.Config.View.Size()-1), true))
+	c.CompleteWhen(c.Journal.Survives(mark), o.Request.Handle, wire.Result(a, min(1, c.Config.View.Size()-1), true))
 }
 
 // Pending is how many operations of its clients this member holds unfinished.
@@ -209,15 +206,10 @@ type resume struct {
 // Unfinished implements protocol.Machine. Reads begin again. A write or rmw that was handed over keeps its number, by
 // which it is recognised if it is, or comes to be, in the log.
 func (c *clients) Unfinished() []protocol.Request {
-	var unfinished []protocol.Request
-	for o := range c.operations.InProgress() {
-		r := o.request
-		r.Resume = nil
+	return c.operations.Unfinished(func(o *operation) protocol.Resume {
 		if o.sent && !o.reads() {
-			r.Resume = resume{c.author, o.Number}
+			return resume{c.author, o.Number}
 		}
-		unfinished = append(unfinished, r)
-	}
-	c.operations.Clear()
-	return unfinished
+		return nil
+	})
 }

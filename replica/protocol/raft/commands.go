@@ -24,11 +24,11 @@ func (p *Protocol) hand() {
 		o.again++
 		switch {
 		case o.reads() && p.elect.leads:
-			p.reads.add(reader{p.Config.Self, o.Number, peerv1.Kind_RAFT_READ_REPLY, []byte(o.request.Operation.Key)})
+			p.reads.add(reader{p.Config.Self, o.Number, peerv1.Kind_RAFT_READ_REPLY, []byte(o.Request.Operation.Key)})
 		case o.reads():
 			m := p.Message(peerv1.Kind_RAFT_READ, o.Number)
 			if p.extended {
-				m.Key = []byte(o.request.Operation.Key)
+				m.Key = []byte(o.Request.Operation.Key)
 			}
 			p.Send(p.elect.lead, m)
 		default:
