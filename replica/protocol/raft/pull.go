@@ -53,19 +53,6 @@ func (q *pull) ask() {
 	q.Send(q.from, m)
 }
 
-// tick asks again, and reports whether there is still hope: without, whoever leads says again that this member is
-// behind.
-func (q *pull) tick() bool {
-	if q.incarnation != q.Incarnations.Of(q.from) || q.vain >= patience {
-		return false
-	}
-	if q.Now >= q.due {
-		q.vain++
-		q.ask()
-	}
-	return true
-}
-
 // onPull answers with a page. It leaves when all that it tells is durable.
 func (m *machine) onPull(from view.MemberID, msg *peerv1.Message) {
 	asked := &peerv1.RaftPull{}
@@ -99,38 +86,24 @@ func (m *machine) onPull(from view.MemberID, msg *peerv1.Message) {
 	m.SendDurably(from, reply)
 }
 
-// take takes a page in, asks for the next one, and reports whether it was the last. What no sound member sends is
-// refused, and is no answer: whoever leads is asked.
-func (q *pull) take(page *peerv1.RaftPage) (last bool) {
-	if err := checkPage(page); err != nil {
-		q.Refuse(q.from, fmt.Errorf("a page of its state is refused: %w", err))
-		return false
-	}
-	if len(q.after) == 0 {
-		q.latest = page.Applied
+// take takes a page in, and asks for the next one, unless it was the last. An error says that no sound member sends it:
+// then it is no answer, and whoever leads is asked.
+func (q *pull) take(page *peerv1.RaftPage) error {
+	if err := bounds.Told(page.Applied); err != nil {
+		return err
 	}
 	for _, r := range page.Records {
 		if err := q.merge(r.Key, r.State); err != nil {
-			q.Fault("%w", err) // it was checked
+			return fmt.Errorf("the state of %.64q: %w", r.Key, err)
 		}
+	}
+	if len(q.after) == 0 {
+		q.latest = page.Applied
 	}
 	q.vain = 0
 	if !page.Last {
 		q.after = page.Until
 		q.ask()
-	}
-	return page.Last
-}
-
-// checkPage reports a page that no sound member sends.
-func checkPage(page *peerv1.RaftPage) error {
-	if err := bounds.Told(page.Applied); err != nil {
-		return err
-	}
-	for _, r := range page.Records {
-		if err := bounds.Decode(r.State, &peerv1.KeyState{}, bounds.Told); err != nil {
-			return fmt.Errorf("the state of %.64q: %w", r.Key, err)
-		}
 	}
 	return nil
 }
@@ -150,9 +123,15 @@ func (p *Protocol) behindLog(from view.MemberID, r *raftpb.Message) {
 	}
 }
 
+// tickPull asks again, or gives up: whoever leads says again that this member is behind.
 func (p *Protocol) tickPull() {
-	if p.fetch != nil && !p.fetch.tick() {
+	switch q := p.fetch; {
+	case q == nil:
+	case q.incarnation != p.Incarnations.Of(q.from) || q.vain >= patience:
 		p.fetch = nil
+	case p.Now >= q.due:
+		q.vain++
+		q.ask()
 	}
 }
 
@@ -164,23 +143,25 @@ func (p *Protocol) onExecuted(from view.MemberID, m *peerv1.Message) {
 		return
 	}
 	page := &peerv1.RaftPage{}
-	if err := page.UnmarshalVT(m.Raft); err != nil {
-		p.Refuse(from, fmt.Errorf("decode a page of its state: %w", err))
+	err := page.UnmarshalVT(m.Raft)
+	switch {
+	case err != nil:
+	case !bytes.Equal(page.After, q.after) || q.from != from || !p.knowsMe(m) ||
+		!page.Last && bytes.Compare(page.Until, q.after) <= 0:
 		return
+	default:
+		err = q.take(page)
 	}
-	if !bytes.Equal(page.After, q.after) || q.from != from || !p.knowsMe(m) ||
-		!page.Last && bytes.Compare(page.Until, q.after) <= 0 {
-		return
+	switch {
+	case err != nil:
+		p.Refuse(from, fmt.Errorf("a page of its state is refused: %w", err))
+	case page.Last:
+		p.fetch = nil
+		if q.latest.GetIndex() >= q.least { // else it is damaged
+			p.install(q)
+			p.join.done = q.snapshot == nil
+		}
 	}
-	if !q.take(page) {
-		return
-	}
-	p.fetch = nil
-	if q.latest.GetIndex() < q.least {
-		return // damaged
-	}
-	p.install(q)
-	p.join.done = q.snapshot == nil
 }
 
 // install makes what was fetched the state, and the log begin behind it.
