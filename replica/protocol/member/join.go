@@ -70,11 +70,7 @@ func (m *Member) join(from view.MemberID, msg *peerv1.Message) {
 
 // knowsMe reports whether the sender had adopted this very disk.
 func (m *Member) knowsMe(msg *peerv1.Message) bool {
-	known := view.Incarnation(1) // all are, while the vector is left out
-	if i := m.config.View.Index(m.config.Self); i < len(msg.Known) {
-		known = view.Incarnation(msg.Known[i])
-	}
-	return known == m.Incarnation()
+	return m.incarnations.KnownTo(msg.Known, m.config.Self)
 }
 
 // takeIncarnation chooses an incarnation above any that voted: two sets of adopters have a member in common.

@@ -65,6 +65,15 @@ func (r *Incarnations) Vector() []uint32 {
 	return vector
 }
 
+// KnownTo reports whether who sent a vector, as Vector makes it, knows the present disk of a member.
+func (r *Incarnations) KnownTo(vector []uint32, id view.MemberID) bool {
+	known := view.Incarnation(1) // all are, while the vector is left out
+	if i := r.view.Index(id); i < len(vector) {
+		known = view.Incarnation(vector[i])
+	}
+	return known == r.Of(id)
+}
+
 // Merge learns a vector of another member and reports whether it brought news.
 func (r *Incarnations) Merge(vector []uint32) bool {
 	news := false

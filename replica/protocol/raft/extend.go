@@ -5,7 +5,6 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -46,18 +45,6 @@ func (none) Executed(uint64, *peerv1.RaftEntry)     {}
 func (none) Advanced()                              {}
 func (none) Unsynced([]byte) uint64                 { return 0 }
 
-// Extended makes Raft with an extension, which add makes.
-func Extended(
-	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, tuning Tuning, mistakes Mistakes,
-	add func(*Protocol) Extension,
-) *Protocol {
-	p := prepare(config, journal, known, tuning, mistakes)
-	p.extended = true
-	p.extension = add(p)
-	p.restart()
-	return p
-}
-
 // appended tells the extension of a leader's entries.
 func (p *Protocol) appended(entries []*raftpb.Entry) {
 	if !p.extended || !p.elect.leads {
@@ -69,9 +56,6 @@ func (p *Protocol) appended(entries []*raftpb.Entry) {
 		}
 	}
 }
-
-// DefaultTuning is what Factory has.
-func DefaultTuning() Tuning { return defaultTuning }
 
 // Term is the newest that this member knows of.
 func (p *Protocol) Term() uint64 { return p.node.BasicStatus().GetTerm() }

@@ -23,7 +23,7 @@ func lone(m Mistakes) (*Protocol, *quorum.Incarnations, *protocol.Journal) {
 		Functions: register.NewRegistry(),
 	}
 	r, j := quorum.FirstDisks(c.View), protocol.NewJournal(protocoltest.Disk{})
-	return newProtocol(c, j, r, defaultTuning, m), r, j
+	return New(c, j, r, DefaultTuning(), m, nil), r, j
 }
 
 // turn takes what the member says, as messages of the library; its batch is durable at once.

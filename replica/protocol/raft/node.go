@@ -150,11 +150,7 @@ func check(r *raftpb.Message) error {
 
 // knowsMe reports whether a message was sent by someone who knows this member's disk.
 func (p *Protocol) knowsMe(m *peerv1.Message) bool {
-	known := view.Incarnation(1)
-	if i := p.Config.View.Index(p.Config.Self); i < len(m.Known) {
-		known = view.Incarnation(m.Known[i])
-	}
-	return known == p.Incarnations.Of(p.Config.Self)
+	return p.Incarnations.KnownTo(m.Known, p.Config.Self)
 }
 
 // drain does what the node asks for, until it asks for nothing.

@@ -32,8 +32,8 @@ type Tuning struct {
 	Bytes   int // of all of these, at most
 }
 
-// defaultTuning keeps what a member misses in some seconds of heavy traffic.
-var defaultTuning = Tuning{Entries: 8192, Bytes: 16 << 20}
+// DefaultTuning keeps what a member misses in some seconds of heavy traffic.
+func DefaultTuning() Tuning { return Tuning{Entries: 8192, Bytes: 16 << 20} }
 
 // Protocol is one member's part of Raft, for one shard: the library's node, and what has it go on.
 type Protocol struct {
@@ -53,33 +53,34 @@ var _ member.Inner = (*Protocol)(nil)
 
 // Factory makes Raft for a member.
 func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return newProtocol(config, journal, known, defaultTuning, Mistakes{})
+	return New(config, journal, known, DefaultTuning(), Mistakes{}, nil)
 }
 
 // FactoryWith is Factory with another tuning, and with known bugs put back, for tests.
 func FactoryWith(tuning Tuning, mistakes Mistakes) member.Factory {
 	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-		return newProtocol(config, journal, known, tuning, mistakes)
+		return New(config, journal, known, tuning, mistakes, nil)
 	}
 }
 
-func newProtocol(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, tuning Tuning, mistakes Mistakes) *Protocol {
-	p := prepare(config, journal, known, tuning, mistakes)
-	p.restart()
-	return p
-}
-
-// prepare loads a member's part, which has no node yet.
-func prepare(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, tuning Tuning, mistakes Mistakes) *Protocol {
+// New makes Raft for a member, with the extension that add makes, if any.
+func New(
+	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, tuning Tuning, mistakes Mistakes,
+	add func(*Protocol) Extension,
+) *Protocol {
 	b := base.New("raft", config, journal, known)
 	b.AckBeforePersist = mistakes.AckBeforePersist
-	m := newMachine(records{b, mistakes})
-	return &Protocol{
-		clients:   &clients{log: newLog(m, tuning), author: b.Author()},
+	p := &Protocol{
+		clients:   &clients{log: newLog(newMachine(records{b, mistakes}), tuning), author: b.Author()},
 		known:     make([]view.Incarnation, config.View.Size()),
 		elect:     election{Base: b},
 		extension: none{},
 	}
+	if add != nil {
+		p.extended, p.extension = true, add(p)
+	}
+	p.restart()
+	return p
 }
 
 // Submit implements protocol.Machine.

@@ -2,6 +2,7 @@ package raft
 
 import (
 	"encoding/binary"
+	"slices"
 
 	lib "go.etcd.io/raft/v3"
 
@@ -33,41 +34,14 @@ type held struct {
 
 func (r *reads) add(reader reader) { r.waiting = append(r.waiting, reader) }
 
-// begin makes those that wait a batch, and returns its number.
-func (r *reads) begin() uint64 {
-	r.last++
-	r.batches[r.last] = r.waiting
-	r.waiting = nil
-	return r.last
-}
-
-// end takes a batch out.
-func (r *reads) end(number uint64) []reader {
-	batch := r.batches[number]
-	delete(r.batches, number)
-	return batch
-}
-
-// release takes out those that wait for no entry after an index.
-func (r *reads) release(index uint64) (ready []reader) {
-	waiting := r.held
-	r.held = nil
-	for _, h := range waiting {
-		if h.index > index {
-			r.held = append(r.held, h)
-		} else {
-			ready = append(ready, h.reader)
-		}
-	}
-	return ready
-}
-
 // askReads has the node confirm that it still leads, for all that wait.
 func (p *Protocol) askReads() {
 	if len(p.reads.waiting) == 0 {
 		return
 	}
-	number := p.reads.begin()
+	p.reads.last++
+	number := p.reads.last
+	p.reads.batches[number], p.reads.waiting = p.reads.waiting, nil
 	if p.mistakes.ReadWithoutIndex {
 		p.confirmed(number, p.applied.Index)
 		return
@@ -81,13 +55,14 @@ func (p *Protocol) confirmed(number, index uint64) {
 		// clients may have known of what was not committed when the confirmation began
 		index = max(index, p.applied.Index)
 	}
-	for _, r := range p.reads.end(number) {
+	for _, r := range p.reads.batches[number] {
 		if at := p.extension.Unsynced(r.key); at > p.applied.Index {
 			p.reads.held = append(p.reads.held, held{r, at})
 		} else {
 			p.tellIndex(r, index)
 		}
 	}
+	delete(p.reads.batches, number)
 	p.answerReads()
 }
 
@@ -110,10 +85,14 @@ func (p *Protocol) tellIndex(r reader, index uint64) {
 
 // releaseReads goes on with the reads whose key's entries are applied by now.
 func (p *Protocol) releaseReads() {
-	for _, r := range p.reads.release(p.applied.Index) {
+	p.reads.held = slices.DeleteFunc(p.reads.held, func(h held) bool {
+		if h.index > p.applied.Index {
+			return false
+		}
 		p.Took(PathHeld)
-		p.tellIndex(r, p.applied.Index)
-	}
+		p.tellIndex(h.reader, p.applied.Index)
+		return true
+	})
 }
 
 // onRead has the node confirm that it leads, if it does, for another member's read, or for a newcomer.
