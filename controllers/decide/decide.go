@@ -70,7 +70,7 @@ func Next(snapshot world.Snapshot) Plan {
 	outcome := rules.Next(s)
 	network := emulation.Of(&s.Facts)
 	projection := status.Of(s, outcome, network)
-	p := Plan{Lives: lives(s), Status: projection.Status(), Links: network.Links()}
+	p := Plan{Lives: lives(s), Status: projection.Status(), Links: network.Links}
 	if outcome != nil {
 		p.Step, p.Events = outcome.Step, outcome.Events
 	}

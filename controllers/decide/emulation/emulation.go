@@ -83,12 +83,12 @@ type Emulation struct {
 	worst   stage
 	message string
 
-	make     []client.Object
-	remove   []world.Injection
-	release  []world.Injection // what is being removed, and Chaos Mesh waits in vain
-	remade   []string          // what is removed to be made again, and why
-	unwanted int               // what is removed for good
+	changes  Changes  // without events
+	remade   []string // what is removed to be made again, and why
+	unwanted int      // what is removed for good
 
+	// Links are all pairs of sites that are asked for, in the order of the sites.
+	Links []Link
 	Again time.Duration // when to look again for time's sake; 0: never
 }
 
@@ -118,6 +118,7 @@ func Of(s *facts.Facts) *Emulation {
 	e := &Emulation{Snapshot: s.Snapshot, placed: map[direction]world.Injection{}, leaving: map[direction]bool{}}
 	if s.Unclear() {
 		e.note(waitsForPods, s.Doubt.Message)
+		e.measure()
 		return e
 	}
 	for _, m := range s.MembersToKeep() {
@@ -127,6 +128,7 @@ func Of(s *facts.Facts) *Emulation {
 		e.expected = append(e.expected, Pod{message.Witness(w), w.Site, s.Dedicated(w.ID).Pod != nil})
 	}
 	e.compare()
+	e.measure()
 	return e
 }
 
@@ -155,7 +157,6 @@ func (e *Emulation) compare() {
 				delete(there, d)
 			}
 		}
-		e.findLost()
 	}
 	for _, i := range e.Emulation.Links {
 		if d := (direction{i.From, i.To}); there[d] != nil {
@@ -174,13 +175,7 @@ func (e *Emulation) asked() bool {
 func (e *Emulation) Changes(status v1alpha1.GeoRegisterClusterStatus) Changes {
 	var out Changes
 	if !e.Cluster.Spec.Paused {
-		out.Make = e.make
-		for _, i := range e.remove {
-			out.Remove = append(out.Remove, chaosmesh.Reference(e.Cluster.Namespace, i))
-		}
-		for _, i := range e.release {
-			out.Release = append(out.Release, chaosmesh.Release(e.Cluster.Namespace, i))
-		}
+		out = e.changes
 		if len(e.remade) > 0 {
 			out.Events = append(out.Events, message.Normal("WANRemade", "Remake", "Removed parts of the emulated "+
 				"network to make them again: "+message.List(e.remade)))
@@ -265,7 +260,7 @@ func (e *Emulation) keepDirection(from, to site, there []world.Injection) {
 	}
 	want := chaosmesh.Object(e.Cluster, from.Site, to.Site)
 	if len(there) == 0 { // they would not add up: chance decides which of two objects counts
-		e.make = append(e.make, want)
+		e.changes.Make = append(e.changes.Make, want)
 		e.note(injecting, fmt.Sprintf("%s: Chaos Mesh is asked for it", d))
 	}
 	for _, i := range there {
@@ -325,39 +320,28 @@ func firstMissing(pods []*corev1.Pod, from []string) string {
 	return ""
 }
 
-// findLost has those pairs made again that are in place and whose round trips are clearly shorter than declared: a pod
-// whose sandbox was made again keeps its name and its address, and loses its rules.
-func (e *Emulation) findLost() {
-	for i, a := range e.Cluster.Spec.Sites {
-		for _, b := range e.Cluster.Spec.Sites[i+1:] {
-			declared, measured := e.Cluster.Spec.RTT(a.Name, b.Name), e.measured(a.Name, b.Name)
-			since, placed := e.placedSince(a.Name, b.Name)
-			if !placed || measured == 0 || measured >= declared-declared/10 {
-				continue
-			}
-			after := e.patience(v1alpha1.ConditionWANWithinTolerance, remakeAfter+rttWindow)
-			if left := max(after-e.Now.Sub(since), lostAfter-e.outFor(linkName(a.Name, b.Name))); left > 0 {
-				e.lookAgain(left)
-				continue
-			}
-			for _, d := range []direction{{a.Name, b.Name}, {b.Name, a.Name}} {
-				if i, there := e.placed[d]; there && e.Cluster.Spec.Way(d.from, d.to).Delay > 0 {
-					delete(e.placed, d)
-					e.remake(d, i, "it was without effect")
-				}
-			}
+// remakeLost has the network between two sites made again, of which the round trips are clearly shorter than declared: a
+// pod whose sandbox was made again keeps its name and its address, and loses its rules. It reports whether it does.
+func (e *Emulation) remakeLost(a, b string, l Link, since time.Time) bool {
+	if l.Measured == 0 || l.Measured >= l.Declared-l.Declared/10 {
+		return false
+	}
+	var out time.Duration // for which the status has had them out of tolerance
+	if l.was.Between != "" && !l.was.WithinTolerance {
+		out = e.Now.Sub(l.was.LastTransitionTime.Time)
+	}
+	after := e.patience(v1alpha1.ConditionWANWithinTolerance, remakeAfter+rttWindow)
+	if left := max(after-e.Now.Sub(since), lostAfter-out); left > 0 {
+		e.lookAgain(left)
+		return false
+	}
+	for _, d := range []direction{{a, b}, {b, a}} {
+		if i, there := e.placed[d]; there && e.Cluster.Spec.Way(d.from, d.to).Delay > 0 {
+			delete(e.placed, d)
+			e.remake(d, i, "it was without effect")
 		}
 	}
-}
-
-// outFor is for how long the status has had a pair of sites out of tolerance.
-func (e *Emulation) outFor(link string) time.Duration {
-	for _, l := range e.Cluster.Status.Links {
-		if l.Between == link && !l.WithinTolerance {
-			return e.Now.Sub(l.LastTransitionTime.Time)
-		}
-	}
-	return 0
+	return true
 }
 
 // patience is how old an object gets before it is made again though it is as it should be. That is at least so much,
@@ -378,7 +362,7 @@ func (e *Emulation) removeUnwanted(d direction, i world.Injection) {
 		e.awaitRemoval(removing, d, i)
 		return
 	}
-	e.remove = append(e.remove, i)
+	e.remove(i)
 	e.unwanted++
 	e.note(removing, fmt.Sprintf("%s: NetworkChaos %s is not asked for any more", d, i.Name))
 }
@@ -389,7 +373,7 @@ func (e *Emulation) awaitRemoval(at stage, d direction, i world.Injection) {
 		if left := releaseAfter - e.Now.Sub(i.Deleting); left > 0 {
 			e.lookAgain(left)
 		} else if !i.Forced {
-			e.release = append(e.release, i)
+			e.changes.Release = append(e.changes.Release, chaosmesh.Release(e.Cluster.Namespace, i))
 		}
 	}
 	if left := stuckAfter - e.Now.Sub(i.Deleting); left > 0 {
@@ -418,9 +402,13 @@ func (e *Emulation) waitsInVain(i world.Injection) bool {
 
 // remake removes an object so that it is made again once it is gone.
 func (e *Emulation) remake(d direction, i world.Injection, why string) {
-	e.remove = append(e.remove, i)
+	e.remove(i)
 	e.remade = append(e.remade, fmt.Sprintf("%s, since %s", d, why))
 	e.note(injecting, fmt.Sprintf("%s: it is made again, since %s", d, why))
+}
+
+func (e *Emulation) remove(i world.Injection) {
+	e.changes.Remove = append(e.changes.Remove, chaosmesh.Reference(e.Cluster.Namespace, i))
 }
 
 // note says how far a direction is that is not in place. The worst one is told, and of equals the first.

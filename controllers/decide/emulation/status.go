@@ -15,42 +15,52 @@ import (
 type Link struct {
 	Between  string        // the sites' names
 	Declared time.Duration // round trip
-	Measured time.Duration // the shortest lately; zero while nobody measured one
+	Measured time.Duration // the shortest lately; zero while none was measured
+	// Stated is the measured one as the status has it: while the verdict stays, that of before, since a status is not
+	// written for every round trip.
+	Stated  time.Duration
+	verdict string              // one of the reasons of the condition WANWithinTolerance
+	was     v1alpha1.LinkStatus // in the former status, or without a name
 }
 
-// pair is the network between two sites as it was measured.
-type pair struct {
-	name               string
-	declared, measured time.Duration
-	verdict            string // one of the reasons of the condition WANWithinTolerance
-}
-
-// pairs are all pairs of sites that are asked for, in the order of the sites.
-func (e *Emulation) pairs() (all []pair) {
+// measure compares the round trips between all pairs of sites with those that are declared.
+func (e *Emulation) measure() {
 	if !e.asked() {
-		return nil
+		return
 	}
 	for i, a := range e.Cluster.Spec.Sites {
 		for _, b := range e.Cluster.Spec.Sites[i+1:] {
-			p := pair{name: linkName(a.Name, b.Name), declared: e.Cluster.Spec.RTT(a.Name, b.Name),
-				measured: e.measured(a.Name, b.Name)}
-			since, placed := e.placedSince(a.Name, b.Name)
-			left := rttWindow - e.Now.Sub(since)
-			if placed && left > 0 {
-				e.lookAgain(left)
-			}
-			switch {
-			case !placed || left > 0:
-				p.verdict = "WaitingForInjection"
-			case p.measured == 0:
-				p.verdict = "NotMeasured"
-			default:
-				p.verdict = e.judgeRTT(p.declared, p.measured)
-			}
-			all = append(all, p)
+			e.Links = append(e.Links, e.link(a.Name, b.Name))
 		}
 	}
-	return all
+}
+
+func (e *Emulation) link(a, b string) Link {
+	l := Link{Between: linkName(a, b), Declared: e.Cluster.Spec.RTT(a, b), Measured: e.measured(a, b)}
+	for _, was := range e.Cluster.Status.Links {
+		if was.Between == l.Between {
+			l.was = was
+		}
+	}
+	since, placed := e.placedSince(a, b)
+	left := rttWindow - e.Now.Sub(since)
+	switch {
+	case !placed || e.remakeLost(a, b, l, since):
+		l.verdict = "WaitingForInjection"
+	case left > 0:
+		e.lookAgain(left)
+		l.verdict = "WaitingForInjection"
+	case l.Measured == 0:
+		l.verdict = "NotMeasured"
+	default:
+		l.verdict = e.judgeRTT(l.Declared, l.Measured)
+	}
+	l.Stated = l.Measured
+	was, err := time.ParseDuration(string(l.was.Measured))
+	if err == nil && l.was.Declared == duration(l.Declared) && e.judgeRTT(l.Declared, was) == l.verdict {
+		l.Stated = was
+	}
+	return l
 }
 
 func (e *Emulation) judgeRTT(declared, measured time.Duration) string {
@@ -116,48 +126,20 @@ func (e *Emulation) placedSince(a, b string) (since time.Time, placed bool) {
 	return since, true
 }
 
-// Links are the pairs as they are now, for those who follow them.
-func (e *Emulation) Links() (all []Link) {
-	for _, p := range e.pairs() {
-		all = append(all, Link{Between: p.name, Declared: p.declared, Measured: p.measured})
-	}
-	return all
-}
-
-// LinkStatuses are the pairs as they were when their verdict became what it is: a status is not written for every
-// round trip.
+// LinkStatuses are the pairs as they were when their verdict became what it is.
 func (e *Emulation) LinkStatuses() (all []v1alpha1.LinkStatus) {
-	for _, p := range e.pairs() {
-		link := v1alpha1.LinkStatus{Between: p.name, Declared: duration(p.declared),
-			WithinTolerance: p.verdict == "WithinTolerance"}
-		if p.verdict != "WaitingForInjection" && p.measured > 0 {
-			link.Measured = duration(p.measured)
-			if was, known := e.wasMeasured(p); known {
-				link.Measured = duration(was)
-			}
+	for _, l := range e.Links {
+		link := v1alpha1.LinkStatus{Between: l.Between, Declared: duration(l.Declared),
+			WithinTolerance: l.verdict == "WithinTolerance", LastTransitionTime: metav1.NewTime(e.Now)}
+		if l.verdict != "WaitingForInjection" && l.Measured > 0 {
+			link.Measured = duration(l.Stated)
 		}
-		link.LastTransitionTime = metav1.NewTime(e.Now)
-		for _, was := range e.Cluster.Status.Links {
-			if was.Between == link.Between && was.WithinTolerance == link.WithinTolerance &&
-				!was.LastTransitionTime.IsZero() {
-				link.LastTransitionTime = was.LastTransitionTime
-			}
+		if l.was.WithinTolerance == link.WithinTolerance && !l.was.LastTransitionTime.IsZero() {
+			link.LastTransitionTime = l.was.LastTransitionTime
 		}
 		all = append(all, link)
 	}
 	return all
-}
-
-// wasMeasured is the round trip in the former status, if it stands for the same verdict.
-func (e *Emulation) wasMeasured(p pair) (time.Duration, bool) {
-	for _, l := range e.Cluster.Status.Links {
-		if l.Between != p.name || l.Declared != duration(p.declared) || l.Measured == "" {
-			continue
-		}
-		was, err := time.ParseDuration(string(l.Measured))
-		return was, err == nil && e.judgeRTT(p.declared, was) == p.verdict
-	}
-	return 0, false
 }
 
 func duration(d time.Duration) v1alpha1.Duration { return v1alpha1.Duration(d.String()) }
@@ -184,7 +166,7 @@ func (e *Emulation) injected() metav1.Condition {
 			"spec.wan.provider to None")
 	case e.asked() && !e.Emulation.Known:
 		return no("ChaosMeshNotReadable", "The operator can't list NetworkChaos yet; does its Role allow that?")
-	case e.Cluster.Spec.Paused && len(e.make)+len(e.remove) > 0:
+	case e.Cluster.Spec.Paused && len(e.changes.Make)+len(e.changes.Remove) > 0:
 		return no("Paused", "%s. Nothing is changed while spec.paused is set", e.message)
 	case e.worst != inPlace && e.directions == 0:
 		return no(e.worst.reason(), "%s", e.message)
@@ -212,35 +194,32 @@ func (e *Emulation) withinTolerance() metav1.Condition {
 	say := func(status metav1.ConditionStatus, reason, format string, args ...any) metav1.Condition {
 		return message.Condition(v1alpha1.ConditionWANWithinTolerance, status, reason, format, args...)
 	}
-	all := e.pairs()
-	var worst *pair
-	var most float64
-	for i := range all {
-		p := &all[i]
-		if p.verdict != "TooShort" && p.verdict != "TooLong" {
-			continue
-		}
-		if was, known := e.wasMeasured(*p); known {
-			p.measured = was
-		}
-		if off := float64((p.measured - p.declared).Abs()) / float64(max(p.declared, time.Millisecond)); worst == nil ||
-			off > most {
-			worst, most = p, off
+	worst := Link{verdict: "WithinTolerance"}
+	for _, l := range e.Links {
+		if l.badness() > worst.badness() {
+			worst = l
 		}
 	}
-	for _, verdict := range []string{"WaitingForInjection", "NotMeasured"} {
-		for i := range all {
-			if worst == nil && all[i].verdict == verdict {
-				worst = &all[i]
-			}
-		}
-	}
-	if worst == nil {
+	if worst.verdict == "WithinTolerance" {
 		return say(metav1.ConditionTrue, "WithinTolerance", "The shortest round trips of all %d pairs of sites are "+
-			"as declared", len(all))
+			"as declared", len(e.Links))
 	}
-	return say(metav1.ConditionFalse, worst.verdict, verdicts[worst.verdict], worst.name, worst.declared,
-		worst.measured, rttWindow)
+	return say(metav1.ConditionFalse, worst.verdict, verdicts[worst.verdict], worst.Between, worst.Declared,
+		worst.Stated, rttWindow)
+}
+
+// badness orders what is wrong with pairs of sites: how far off the round trips of one are, as a share of what is
+// declared, counts more than that they are not known.
+func (l Link) badness() float64 {
+	switch l.verdict {
+	case "WithinTolerance":
+		return -3
+	case "NotMeasured":
+		return -2
+	case "WaitingForInjection":
+		return -1
+	}
+	return float64((l.Stated - l.Declared).Abs()) / float64(max(l.Declared, time.Millisecond))
 }
 
 // wanEvents tell of conditions that changed.
