@@ -78,29 +78,19 @@ const (
 // validateWitness checks where witnesses run, and how much they hold, with protocol CURP; counted says that the sites
 // are right, so that they can be counted.
 func validateWitness(path *field.Path, s GeoRegisterClusterSpec, counted bool) field.ErrorList {
-	w := s.Witness()
-	if w == nil {
+	w, at := s.Witness(), path.Child("slots")
+	if w == nil || !s.Partitioned() {
 		return nil
 	}
-	var errs field.ErrorList
-	placements := []WitnessPlacement{Sidecar, Dedicated}
-	switch at, need := path.Child("placement"), 2*s.Faults()+1; {
-	case w.Placement != "" && !slices.Contains(placements, w.Placement):
-		errs = append(errs, field.NotSupported(at, w.Placement, placements))
-	case counted && s.Dedicated() && len(s.Sites) < need:
-		errs = append(errs, field.Invalid(at, Dedicated, fmt.Sprintf(
-			"a master, %[1]d backups and %[1]d witnesses at sites of their own need %d sites, and there are %d; "+
-				"add sites, lower faultTolerance, or use Sidecar", s.Faults(), need, len(s.Sites))))
-	}
-	if w.Slots == nil {
-		return errs
-	}
-	switch at, n := path.Child("slots"), *w.Slots; {
-	case n < minSlots || n > maxSlots:
-		errs = append(errs, field.Invalid(at, n, fmt.Sprintf("must be between %d and %d", minSlots, maxSlots)))
-	case n&(n-1) != 0:
-		errs = append(errs,
-			field.Invalid(at, n, fmt.Sprintf("must be a power of two, such as %d", DefaultWitnessSlots)))
-	}
-	return errs
+	need, n := 2*s.Faults()+1, valueOr(w.Slots, DefaultWitnessSlots)
+	within := n >= minSlots && n <= maxSlots
+	return slices.Concat(
+		validateChoice(path.Child("placement"), w.Placement, Sidecar, Dedicated),
+		refuse(counted && s.Dedicated() && len(s.Sites) < need,
+			field.Invalid(path.Child("placement"), Dedicated, fmt.Sprintf(
+				"a master, %[1]d backups and %[1]d witnesses at sites of their own need %d sites, and there are %d; "+
+					"add sites, lower faultTolerance, or use Sidecar", s.Faults(), need, len(s.Sites)))),
+		refuse(!within, field.Invalid(at, n, fmt.Sprintf("must be between %d and %d", minSlots, maxSlots))),
+		refuse(within && n&(n-1) != 0,
+			field.Invalid(at, n, fmt.Sprintf("must be a power of two, such as %d", DefaultWitnessSlots))))
 }

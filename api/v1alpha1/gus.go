@@ -73,28 +73,19 @@ const (
 
 // validateErasureCoding checks how large values are stored as fragments with protocol Gus; counted says that the
 // sites and the faults are right, so that k <= n - 2f can be.
-func validateErasureCoding(path *field.Path, s GeoRegisterClusterSpec, counted bool) field.ErrorList {
+func validateErasureCoding(
+	path *field.Path, s GeoRegisterClusterSpec, protocol capability.Protocol, counted bool,
+) field.ErrorList {
 	e := s.ErasureCoding()
-	if e == nil {
+	if e == nil || s.Protocol != gus {
 		return nil
 	}
-	row, err := capability.Find(s.Protocol)
-	if err != nil {
-		return field.ErrorList{field.InternalError(path, err)}
+	at, k, t := path.Child("dataFragments"), e.DataFragments, valueOr(e.ThresholdBytes, minThresholdBytes)
+	errs := validateRange(at, &k, maxDataFragments)
+	if counted && len(errs) == 0 {
+		errs = check(at, k, protocol.CheckFragments(s.MemberCount(), s.Faults(), int(k)))
 	}
-	var errs field.ErrorList
-	at := path.Child("dataFragments")
-	switch k := e.DataFragments; {
-	case k < 1 || k > maxDataFragments:
-		errs = append(errs, validateRange(at, &k, maxDataFragments)...)
-	case counted:
-		if err := row.CheckFragments(s.MemberCount(), s.Faults(), int(k)); err != nil {
-			errs = append(errs, field.Invalid(at, k, err.Error()))
-		}
-	}
-	if t := e.ThresholdBytes; t != nil && (*t < minThresholdBytes || *t > maxValueBytes) {
-		errs = append(errs, field.Invalid(path.Child("thresholdBytes"), *t,
-			fmt.Sprintf("must be between %d and %d", minThresholdBytes, maxValueBytes)))
-	}
-	return errs
+	return append(errs, refuse(t < minThresholdBytes || t > maxValueBytes,
+		field.Invalid(path.Child("thresholdBytes"), t,
+			fmt.Sprintf("must be between %d and %d", minThresholdBytes, maxValueBytes)))...)
 }

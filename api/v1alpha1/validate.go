@@ -55,32 +55,44 @@ func refuse(made bool, mistake *field.Error) field.ErrorList {
 	return field.ErrorList{mistake}
 }
 
+// check is the mistake that an error tells of, if it does.
+func check(path *field.Path, value any, err error) field.ErrorList {
+	if err == nil {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, value, err.Error())}
+}
+
+// duplicate is the mistake that something was said before, with what to do, if it was.
+func duplicate(made bool, path *field.Path, value any, detail string) field.ErrorList {
+	twice := field.Duplicate(path, value)
+	twice.Detail = detail
+	return refuse(made, twice)
+}
+
 // Validate lists what is wrong with a spec that stands at path.
 func (s GeoRegisterClusterSpec) Validate(path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	add := func(more ...*field.Error) { errs = append(errs, more...) }
-
-	known := slices.Contains(capability.Names(), s.Protocol)
-	switch {
-	case s.Protocol == "":
-		add(field.Required(path.Child("protocol"), "use one of "+strings.Join(capability.Names(), ", ")))
-	case !known:
-		add(field.NotSupported(path.Child("protocol"), s.Protocol, capability.Names()))
-	}
+	protocol, err := capability.Find(s.Protocol)
+	known := err == nil && protocol.Name == s.Protocol
 	siteErrs := validateSites(path.Child("sites"), s.Sites)
-	add(siteErrs...)
-	if known && len(siteErrs) == 0 {
-		if protocol, err := capability.Find(s.Protocol); err != nil {
-			add(field.InternalError(path.Child("protocol"), err))
-		} else if err := protocol.CheckMembers(s.MemberCount()); err != nil {
-			add(field.Invalid(path.Child("sites"), s.MemberCount(),
+	counted := len(siteErrs) == 0
+	errs := slices.Concat(
+		refuse(s.Protocol == "",
+			field.Required(path.Child("protocol"), "use one of "+strings.Join(capability.Names(), ", "))),
+		refuse(s.Protocol != "" && !known,
+			field.NotSupported(path.Child("protocol"), s.Protocol, capability.Names())),
+		siteErrs)
+	if known && counted {
+		if err := protocol.CheckMembers(s.MemberCount()); err != nil {
+			errs = append(errs, field.Invalid(path.Child("sites"), s.MemberCount(),
 				fmt.Sprintf("%v, counted over all sites; add or remove sites or members", err)))
 		}
 	}
-	add(validateRange(path.Child("shards"), s.Shards, MaxShards)...)
-	add(validateStorage(path.Child("storage"), s.Storage)...)
+	errs = slices.Concat(errs,
+		validateRange(path.Child("shards"), s.Shards, MaxShards),
+		validateStorage(path.Child("storage"), s.Storage))
 	if known {
-		add(validateProtocol(path, s, len(siteErrs) == 0)...)
+		errs = append(errs, validateProtocol(path, s, protocol, counted)...)
 	}
 	return slices.Concat(errs,
 		validateRange(path.Child("limits", "keyBytes"), s.Limits.KeyBytes, maxKeyBytes),
@@ -92,26 +104,18 @@ func (s GeoRegisterClusterSpec) Validate(path *field.Path) field.ErrorList {
 }
 
 func validateSites(path *field.Path, sites []Site) field.ErrorList {
-	if len(sites) == 0 {
-		return field.ErrorList{field.Required(path, "name at least one site")}
-	}
-	var errs field.ErrorList
+	errs := refuse(len(sites) == 0, field.Required(path, "name at least one site"))
 	for i, site := range sites {
-		at := path.Index(i)
-		errs = append(errs, validateLabel(at.Child("name"), site.Name, maxSiteNameLength)...)
-		if site.Name != "" && slices.IndexFunc(sites, func(o Site) bool { return o.Name == site.Name }) != i {
-			twice := field.Duplicate(at.Child("name"), site.Name)
-			twice.Detail = "give every site a name of its own, or set members of the first one"
-			errs = append(errs, twice)
-		}
-		if whose, taken := otherServices[site.Name]; taken {
-			errs = append(errs, field.Invalid(at.Child("name"), site.Name,
-				"the Service of that name is for "+whose+"; choose another name"))
-		}
-		if site.Members != nil && *site.Members < 1 {
-			errs = append(errs, field.Invalid(at.Child("members"), *site.Members,
-				"must be at least 1; leave the site out if it has no members"))
-		}
+		at, named := path.Index(i), path.Index(i).Child("name")
+		first := slices.IndexFunc(sites, func(o Site) bool { return o.Name == site.Name })
+		errs = slices.Concat(errs,
+			validateLabel(named, site.Name, maxSiteNameLength),
+			duplicate(site.Name != "" && first < i, named, site.Name,
+				"give every site a name of its own, or set members of the first one"),
+			refuse(otherServices[site.Name] != "", field.Invalid(named, site.Name,
+				"the Service of that name is for "+otherServices[site.Name]+"; choose another name")),
+			refuse(site.MemberCount() < 1, field.Invalid(at.Child("members"), site.MemberCount(),
+				"must be at least 1; leave the site out if it has no members")))
 		if site.NodePool != nil {
 			errs = append(errs, validateNodePool(at.Child("nodePool"), *site.NodePool)...)
 		}
@@ -123,16 +127,13 @@ func validateStorage(path *field.Path, s Storage) field.ErrorList {
 	if errs := validateChoice(path.Child("durability"), s.Durability, Sync, Interval, Memory); len(errs) > 0 {
 		return errs
 	}
-	errs := validateVolumes(path, s)
-	if s.Interval == "" {
-		return errs
-	}
 	at := path.Child("interval")
-	if s.DurabilityOrDefault() != Interval {
-		return append(errs, field.Forbidden(at, fmt.Sprintf(
-			"durability %s has no interval; remove it or set durability: Interval", s.DurabilityOrDefault())))
+	durations := validateDuration(at, s.Interval, time.Millisecond, maxInterval)
+	if s.Interval != "" && s.DurabilityOrDefault() != Interval {
+		durations = field.ErrorList{field.Forbidden(at, fmt.Sprintf(
+			"durability %s has no interval; remove it or set durability: Interval", s.DurabilityOrDefault()))}
 	}
-	return append(errs, validateDuration(at, s.Interval, time.Millisecond, maxInterval)...)
+	return append(validateVolumes(path, s), durations...)
 }
 
 func validateRecovery(path *field.Path, s GeoRegisterClusterSpec) field.ErrorList {

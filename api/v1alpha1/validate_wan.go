@@ -39,11 +39,10 @@ func validateProfile(path, sites *field.Path, s GeoRegisterClusterSpec) field.Er
 	}
 	var errs field.ErrorList
 	for i, site := range s.Sites {
-		if site.Name != "" && !slices.Contains(profileSites(p), site.Name) {
-			errs = append(errs, field.Invalid(sites.Index(i).Child("name"), site.Name, fmt.Sprintf(
+		errs = append(errs, refuse(site.Name != "" && !slices.Contains(profileSites(p), site.Name),
+			field.Invalid(sites.Index(i).Child("name"), site.Name, fmt.Sprintf(
 				"profile %s has no such site; use %s, or give wan.links instead of the profile",
-				p.Name, strings.Join(profileSites(p), ", "))))
-		}
+				p.Name, strings.Join(profileSites(p), ", "))))...)
 	}
 	return errs
 }
@@ -55,23 +54,19 @@ func validateLinks(path *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
 		first := slices.IndexFunc(s.WAN.Links, func(o Link) bool {
 			return len(link.Between) == 2 && o.joins(link.Between[0], link.Between[1])
 		})
-		if first >= 0 && first < i {
-			twice := field.Duplicate(path.Index(i).Child("between"), strings.Join(link.Between, "-"))
-			twice.Detail = fmt.Sprintf("%s is the same pair; remove one of them", path.Index(first))
-			errs = append(errs, twice)
-		}
+		errs = append(errs, duplicate(first >= 0 && first < i,
+			path.Index(i).Child("between"), strings.Join(link.Between, "-"),
+			fmt.Sprintf("%s is the same pair; remove one of them", path.Index(first)))...)
 	}
 	if len(errs) == 0 { // else a pair that seems to be missing may only be misspelt
 		errs = append(errs, missingPairs(path, s)...)
 	}
 	for i, link := range s.WAN.Links {
 		at := path.Index(i)
-		if link.RTT == "" {
-			errs = append(errs, field.Required(at.Child("rtt"), "write it like 72ms; 0s for no delay"))
-		} else {
-			errs = append(errs, validateDuration(at.Child("rtt"), link.RTT, 0, maxRTT)...)
-		}
-		errs = append(errs, validateTraffic(at, Direction{Jitter: link.Jitter, Loss: link.Loss, Rate: link.Rate})...)
+		errs = slices.Concat(errs,
+			refuse(link.RTT == "", field.Required(at.Child("rtt"), "write it like 72ms; 0s for no delay")),
+			validateDuration(at.Child("rtt"), link.RTT, 0, maxRTT),
+			validateTraffic(at, Direction{Jitter: link.Jitter, Loss: link.Loss, Rate: link.Rate}))
 		for j, d := range link.Directions {
 			errs = append(errs, validateDirection(at.Child("directions").Index(j), link, j, d)...)
 		}
@@ -81,33 +76,23 @@ func validateLinks(path *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
 
 // validateDirection checks the direction of a link that is at a position among its directions.
 func validateDirection(path *field.Path, link Link, position int, d Direction) field.ErrorList {
-	var errs field.ErrorList
-	switch first := slices.IndexFunc(link.Directions, func(o Direction) bool { return o.From == d.From }); {
-	case !slices.Contains(link.Between, d.From):
-		errs = append(errs, field.NotSupported(path.Child("from"), d.From, link.Between))
-	case first < position:
-		twice := field.Duplicate(path.Child("from"), d.From)
-		twice.Detail = "say all that is different in one entry"
-		errs = append(errs, twice)
-	}
-	if d == (Direction{From: d.From}) {
-		errs = append(errs,
-			field.Required(path, "say what is different: give delay, jitter, loss or rate, or remove it"))
-	}
-	errs = append(errs, validateDuration(path.Child("delay"), d.Delay, 0, maxRTT/2)...)
-	return append(errs, validateTraffic(path, d)...)
+	known := slices.Contains(link.Between, d.From)
+	first := slices.IndexFunc(link.Directions, func(o Direction) bool { return o.From == d.From })
+	return slices.Concat(
+		refuse(!known, field.NotSupported(path.Child("from"), d.From, link.Between)),
+		duplicate(known && first < position, path.Child("from"), d.From, "say all that is different in one entry"),
+		refuse(d == (Direction{From: d.From}),
+			field.Required(path, "say what is different: give delay, jitter, loss or rate, or remove it")),
+		validateDuration(path.Child("delay"), d.Delay, 0, maxRTT/2),
+		validateTraffic(path, d))
 }
 
 // validateTraffic checks what a link and its directions have in common.
 func validateTraffic(path *field.Path, d Direction) field.ErrorList {
-	errs := validateDuration(path.Child("jitter"), d.Jitter, 0, maxRTT)
-	if _, err := d.Loss.parse(); err != nil {
-		errs = append(errs, field.Invalid(path.Child("loss"), d.Loss, err.Error()))
-	}
-	if _, err := d.Rate.parse(); err != nil {
-		errs = append(errs, field.Invalid(path.Child("rate"), d.Rate, err.Error()))
-	}
-	return errs
+	_, loss := d.Loss.parse()
+	_, rate := d.Rate.parse()
+	return slices.Concat(validateDuration(path.Child("jitter"), d.Jitter, 0, maxRTT),
+		check(path.Child("loss"), d.Loss, loss), check(path.Child("rate"), d.Rate, rate))
 }
 
 // validateEnds checks that a link joins two different sites of the cluster.
@@ -119,10 +104,9 @@ func validateEnds(path *field.Path, link Link, s GeoRegisterClusterSpec) field.E
 	}
 	var errs field.ErrorList
 	for i, end := range link.Between {
-		if !slices.ContainsFunc(s.Sites, func(site Site) bool { return site.Name == end }) {
-			errs = append(errs,
-				field.Invalid(path.Index(i), end, "no such site in spec.sites; add it there or correct the name"))
-		}
+		known := slices.ContainsFunc(s.Sites, func(site Site) bool { return site.Name == end })
+		errs = append(errs, refuse(!known,
+			field.Invalid(path.Index(i), end, "no such site in spec.sites; add it there or correct the name"))...)
 	}
 	return errs
 }
