@@ -55,13 +55,9 @@ const (
 
 // ListChaos prints the experiments that there are.
 func ListChaos(out io.Writer) error {
-	all, err := chaos.List()
-	if err != nil {
-		return err
-	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s\t%s, one after the other\n", EveryExperiment, strings.Join(chaos.Usual, ", "))
-	for _, e := range all {
+	for _, e := range chaos.List() {
 		fmt.Fprintf(w, "%s\t%s\n\t%s\n\t%s\n", e.Name, e.What, e.Parameters, e.Ran)
 	}
 	return w.Flush()
@@ -70,12 +66,8 @@ func ListChaos(out io.Writer) error {
 // chaosParameters are those of a run on a cluster, with its times.
 func (k *Kubernetes) chaosParameters(
 	ctx context.Context, c *v1alpha1.GeoRegisterCluster, o ChaosOptions,
-) (chaos.Parameters, error) {
-	defaults, err := chaos.Defaults()
-	if err != nil {
-		return defaults, err
-	}
-	p := defaults
+) (p chaos.Parameters, err error) {
+	p = chaos.Defaults()
 	p.Cluster, p.Namespace, p.Protocol, p.Seed = c.Name, c.Namespace, string(c.Spec.Protocol),
 		strconv.FormatUint(o.Seed, 10)
 	p.Load = o.Duration.String()
@@ -85,8 +77,10 @@ func (k *Kubernetes) chaosParameters(
 	}
 	p.SiteQuorum = chaos.QuorumURL(c.Name, p.Site, c.Namespace)
 	p.PeerQuorum = chaos.QuorumURL(c.Name, p.Peer, c.Namespace)
-	if p.OperatorNamespace = o.OperatorNamespace; p.OperatorNamespace == "" {
-		p.OperatorNamespace = k.operatorNamespace(ctx, defaults.OperatorNamespace)
+	if o.OperatorNamespace != "" {
+		p.OperatorNamespace = o.OperatorNamespace
+	} else {
+		p.OperatorNamespace = k.operatorNamespace(ctx, p.OperatorNamespace)
 	}
 	if p.Image = o.Image; p.Image == "" {
 		p.Image, err = k.memberImage(ctx, c.Name)

@@ -63,9 +63,7 @@ func (k *Kubernetes) RunChaos(ctx context.Context, out io.Writer, name string, o
 	if r.workflow, err = chaosWorkflow(name, p, o); err != nil {
 		return err
 	}
-	if r.job, err = chaos.Verification(p); err != nil {
-		return err
-	}
+	r.job = chaos.Manifest(chaos.Verification, p)
 	r.label(r.workflow)
 	r.label(r.job)
 	if err := k.noOtherRun(ctx, c.Name); err != nil {

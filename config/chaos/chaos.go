@@ -5,7 +5,6 @@ package chaos
 import (
 	"embed"
 	"fmt"
-	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
@@ -71,25 +70,22 @@ func QuorumURL(cluster, site, namespace string) string {
 }
 
 // Defaults are the parameters of parameters.yaml: an example of a cluster, and times that suit most.
-func Defaults() (Parameters, error) {
+func Defaults() Parameters {
 	var read struct {
 		Parameters `json:",inline"`
 		APIVersion string         `json:"apiVersion"`
 		Kind       string         `json:"kind"`
 		Metadata   map[string]any `json:"metadata"`
 	}
-	text, err := files.ReadFile("parameters.yaml")
-	if err == nil {
-		err = yaml.UnmarshalStrict(text, &read)
-	}
-	if err != nil {
-		return Parameters{}, fmt.Errorf("read the default parameters: %w", err)
-	}
-	return read.Parameters, nil
+	decode("parameters", &read)
+	return read.Parameters
 }
 
+// Verification names the manifest of the Job whose exit status is the verdict.
+const Verification = "verify"
+
 // others are the files that are no experiments.
-var others = []string{"kustomization", "parameters", "replacements", "verify", "workflow"}
+var others = []string{"kustomization", "parameters", "replacements", Verification, "workflow"}
 
 // Usual are the experiments that the Workflow does by default, in this order: those that need nothing special of
 // nodes, and disturb no emulated network.
@@ -106,24 +102,29 @@ type Experiment struct {
 }
 
 // List are all experiments by name.
-func List() ([]Experiment, error) {
-	paths, err := fs.Glob(files, "*.yaml")
+func List() (all []Experiment) {
+	for _, file := range must(files.ReadDir(".")) {
+		if name := strings.TrimSuffix(file.Name(), ".yaml"); !slices.Contains(others, name) {
+			all = append(all, describe(name, text(name)))
+		}
+	}
+	return all
+}
+
+// text is an embedded file.
+func text(name string) string { return string(must(files.ReadFile(name + ".yaml"))) }
+
+// decode reads an embedded file, and refuses fields that it should not have.
+func decode(name string, into any) {
+	must(into, yaml.UnmarshalStrict([]byte(text(name)), into))
+}
+
+// must is a value without its error: what is read was embedded, and a test reads all of it.
+func must[T any](value T, err error) T {
 	if err != nil {
-		return nil, fmt.Errorf("list the experiments: %w", err)
+		panic(fmt.Sprintf("chaos: an embedded file: %v", err))
 	}
-	var all []Experiment
-	for _, path := range paths {
-		name := strings.TrimSuffix(path, ".yaml")
-		if slices.Contains(others, name) {
-			continue
-		}
-		text, err := files.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("read experiment %s: %w", name, err)
-		}
-		all = append(all, describe(name, string(text)))
-	}
-	return all, nil
+	return value
 }
 
 // describe reads the comment: what it does, its parameters, and, last, whether it was run.
@@ -147,50 +148,25 @@ func describe(name, text string) Experiment {
 	return e
 }
 
-// Schedule is the Schedule of an experiment.
-func Schedule(name string, p Parameters) (*unstructured.Unstructured, error) {
-	object, err := read(name)
-	if err != nil {
-		return nil, err
-	}
-	return fill(object, p), nil
-}
+// Manifest is the Schedule of an experiment of the List, or the Job of the Verification.
+func Manifest(name string, p Parameters) *unstructured.Unstructured { return fill(manifest(name), p) }
 
-// Verification is the Job whose exit status is the verdict.
-func Verification(p Parameters) (*unstructured.Unstructured, error) {
-	object, err := manifest("verify")
-	if err != nil {
-		return nil, err
-	}
-	return fill(object, p), nil
-}
-
-// read is the Schedule of an experiment, without parameters.
-func read(name string) (map[string]any, error) {
-	all, err := List()
-	if err != nil {
-		return nil, err
-	}
+// known refuses a name that no experiment has.
+func known(name string) error {
 	var names []string
-	for _, e := range all {
-		if e.Name == name {
-			return manifest(name)
-		}
+	for _, e := range List() {
 		names = append(names, e.Name)
 	}
-	return nil, fmt.Errorf("there is no experiment %s; there are: %s", name, strings.Join(names, ", "))
+	if slices.Contains(names, name) {
+		return nil
+	}
+	return fmt.Errorf("there is no experiment %s; there are: %s", name, strings.Join(names, ", "))
 }
 
-func manifest(name string) (map[string]any, error) {
-	text, err := files.ReadFile(name + ".yaml")
-	if err != nil {
-		return nil, fmt.Errorf("read manifest %s: %w", name, err)
-	}
-	var object map[string]any
-	if err := yaml.UnmarshalStrict(text, &object); err != nil {
-		return nil, fmt.Errorf("read manifest %s: %w", name, err)
-	}
-	return object, nil
+// manifest is a Schedule or the Job without parameters.
+func manifest(name string) (object map[string]any) {
+	decode(name, &object)
+	return object
 }
 
 // fill puts parameters in the place of their names.

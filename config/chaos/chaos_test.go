@@ -19,18 +19,15 @@ import (
 // longest are parameters with the longest names that there can be: 20 characters for a cluster, 15 for a site.
 func longest(t *testing.T) Parameters {
 	t.Helper()
-	p, err := Defaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := Defaults()
 	p.Cluster, p.Site, p.Peer = strings.Repeat("c", 20), strings.Repeat("s", 15), strings.Repeat("p", 15)
 	p.Namespace, p.OperatorNamespace, p.Minority = "shop", "operators", []string{p.Site, "other"}
 	p.SiteQuorum, p.PeerQuorum = QuorumURL(p.Cluster, p.Site, p.Namespace), QuorumURL(p.Cluster, p.Peer, p.Namespace)
 	return p
 }
 
-// decode refuses fields that the kind does not have.
-func decode(t *testing.T, object *unstructured.Unstructured, into any) {
+// checkFields refuses fields that the kind does not have.
+func checkFields(t *testing.T, object *unstructured.Unstructured, into any) {
 	t.Helper()
 	text, err := object.MarshalJSON()
 	if err != nil {
@@ -50,21 +47,15 @@ func decode(t *testing.T, object *unstructured.Unstructured, into any) {
 // Chaos Mesh's own validation takes every Schedule, and each hits this cluster's pods alone.
 func TestSchedules(t *testing.T) {
 	p := longest(t)
-	all, err := List()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := List()
 	if len(all) < 11 {
 		t.Errorf("there are %d experiments", len(all))
 	}
 	for _, e := range all {
 		t.Run(e.Name, func(t *testing.T) {
-			object, err := Schedule(e.Name, p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			object := Manifest(e.Name, p)
 			var s v1alpha1.Schedule
-			decode(t, object, &s)
+			checkFields(t, object, &s)
 			if _, err := s.ValidateCreate(t.Context(), &s); err != nil {
 				t.Error(err)
 			}
@@ -120,10 +111,7 @@ func checkSelectors(t *testing.T, value any, p Parameters) {
 
 // What an experiment does, its parameters and whether it was run are written at its top.
 func TestEveryExperimentSaysWhatItIs(t *testing.T) {
-	all, err := List()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := List()
 	for _, e := range all {
 		if e.What == "" || e.Parameters == "" ||
 			!strings.HasPrefix(e.Ran, "Dry-run only: ") && !strings.HasPrefix(e.Ran, "Run ") {
@@ -143,13 +131,10 @@ func TestEveryExperimentSaysWhatItIs(t *testing.T) {
 
 func TestWorkflows(t *testing.T) {
 	p := longest(t)
-	all, err := List()
-	if err != nil {
-		t.Fatal(err)
-	}
+	var err error
 	var names []string
 	workflows := map[string]*unstructured.Unstructured{}
-	for _, e := range all {
+	for _, e := range List() {
 		names = append(names, e.Name)
 		if workflows[e.Name], err = Repeated(e.Name, "8m", p); err != nil {
 			t.Fatal(err)
@@ -161,7 +146,7 @@ func TestWorkflows(t *testing.T) {
 	for name, object := range workflows { // order is irrelevant: each is checked for itself
 		t.Run(name, func(t *testing.T) {
 			var w v1alpha1.Workflow
-			decode(t, object, &w)
+			checkFields(t, object, &w)
 			if _, err := w.ValidateCreate(t.Context(), &w); err != nil {
 				t.Error(err)
 			}
@@ -214,12 +199,9 @@ func TestWorkflowOfWhatThereIsNot(t *testing.T) {
 
 func TestVerificationJob(t *testing.T) {
 	p := longest(t)
-	object, err := Verification(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	object := Manifest(Verification, p)
 	var job batchv1.Job
-	decode(t, object, &job)
+	checkFields(t, object, &job)
 	pod := job.Spec.Template.Spec
 	switch {
 	case *job.Spec.BackoffLimit != 0, pod.RestartPolicy != "Never", job.Spec.TTLSecondsAfterFinished != nil:

@@ -1,57 +1,42 @@
 package chaos
 
-import (
-	"fmt"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-)
+import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 // Workflow does experiments one after the other. Each is: inject for DURATION, and once it has settled ask PEER for its
 // quorum, at the same time; heal, settle, and ask both PEER and SITE. A quorum that is not there for a minute aborts
 // the Workflow. All experiments are templates of it, whether they are named or not, so that it can be edited.
 func Workflow(names []string, p Parameters) (*unstructured.Unstructured, error) {
-	object, err := workflow(names)
-	if err != nil {
-		return nil, err
+	for _, name := range names {
+		if err := known(name); err != nil {
+			return nil, err
+		}
 	}
-	return fill(object, p), nil
+	return fill(workflow(names), p), nil
 }
 
 // Repeated is a Workflow that does one experiment as its Schedule says, for a time such as 10m, and then heals, settles
 // and asks for the quorum. It ends by itself, whoever started it.
 func Repeated(name, lasts string, p Parameters) (*unstructured.Unstructured, error) {
-	schedule, err := read(name)
-	if err != nil {
+	if err := known(name); err != nil {
 		return nil, err
 	}
 	object := assemble([]any{"before", name, "after"}, append(shared(), map[string]any{
-		"name": name, "templateType": "Schedule", "deadline": lasts, "schedule": schedule["spec"],
+		"name": name, "templateType": "Schedule", "deadline": lasts, "schedule": manifest(name)["spec"],
 	}))
 	return fill(object, p), nil
 }
 
 // workflow is Workflow without parameters.
-func workflow(names []string) (map[string]any, error) {
+func workflow(names []string) map[string]any {
 	children := []any{"before"}
 	for _, name := range names {
-		if _, err := read(name); err != nil {
-			return nil, err
-		}
 		children = append(children, name)
 	}
-	all, err := List()
-	if err != nil {
-		return nil, err
-	}
 	templates := shared()
-	for _, e := range all {
-		steps, err := inject(e.Name)
-		if err != nil {
-			return nil, err
-		}
-		templates = append(templates, steps...)
+	for _, e := range List() {
+		templates = append(templates, inject(e.Name)...)
 	}
-	return assemble(children, templates), nil
+	return assemble(children, templates)
 }
 
 func assemble(children, templates []any) map[string]any {
@@ -70,28 +55,18 @@ func assemble(children, templates []any) map[string]any {
 }
 
 // inject are the templates of an experiment; the one with its name is all of it.
-func inject(name string) ([]any, error) {
-	schedule, err := read(name)
-	if err != nil {
-		return nil, err
-	}
-	kind, _, err := unstructured.NestedString(schedule, "spec", "type")
-	if err != nil {
-		return nil, fmt.Errorf("experiment %s: %w", name, err)
-	}
-	field := specFields[kind]
-	spec, found, err := unstructured.NestedMap(schedule, "spec", field)
-	if err != nil || !found {
-		return nil, fmt.Errorf("experiment %s: spec.%s is missing: %w", name, field, err)
-	}
+func inject(name string) []any {
+	schedule, _ := manifest(name)["spec"].(map[string]any)
+	kind, _ := schedule["type"].(string)
+	spec, _ := schedule[specFields[kind]].(map[string]any)
 	delete(spec, "duration") // a node of a Workflow has a deadline instead
 	return []any{
 		map[string]any{"name": name, "templateType": "Serial", "children": []any{name + "-both", "after"}},
 		map[string]any{
 			"name": name + "-both", "templateType": "Parallel", "children": []any{name + "-inject", "during"},
 		},
-		map[string]any{"name": name + "-inject", "templateType": kind, "deadline": "DURATION", field: spec},
-	}, nil
+		map[string]any{"name": name + "-inject", "templateType": kind, "deadline": "DURATION", specFields[kind]: spec},
+	}
 }
 
 // specFields are where a kind's specification is in Schedules and Workflows.

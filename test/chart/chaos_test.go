@@ -20,10 +20,7 @@ import (
 // chaosCases are clusters to break: the one of parameters.yaml, and one with everything else.
 func chaosCases(t *testing.T) map[string]chaos.Parameters {
 	t.Helper()
-	p, err := chaos.Defaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := chaos.Defaults()
 	other := p
 	other.Cluster, other.Namespace, other.OperatorNamespace, other.Protocol, other.Image = "shop", "prod-like", "ops",
 		"ABD", "registry:5000/g@sha256:0"
@@ -62,22 +59,18 @@ func compare(t *testing.T, who string, got, want map[string]*unstructured.Unstru
 
 func chaosOfThePlugin(t *testing.T, p chaos.Parameters) map[string]*unstructured.Unstructured {
 	t.Helper()
-	all, err := chaos.List()
+	workflow, err := chaos.Workflow(chaos.Usual, p)
 	if err != nil {
 		t.Fatal(err)
 	}
+	all := []*unstructured.Unstructured{workflow, chaos.Manifest(chaos.Verification, p)}
+	for _, e := range chaos.List() {
+		all = append(all, chaos.Manifest(e.Name, p))
+	}
 	made := map[string]*unstructured.Unstructured{}
-	keep := func(object *unstructured.Unstructured, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, object := range all {
 		made[object.GetKind()+"/"+object.GetName()] = object
 	}
-	for _, e := range all {
-		keep(chaos.Schedule(e.Name, p))
-	}
-	keep(chaos.Verification(p))
-	keep(chaos.Workflow(chaos.Usual, p))
 	return made
 }
 
@@ -130,12 +123,8 @@ func parameters(t *testing.T, text []byte, p chaos.Parameters) []byte {
 
 func chaosOfTheChart(t *testing.T, p chaos.Parameters) map[string]*unstructured.Unstructured {
 	t.Helper()
-	all, err := chaos.List()
-	if err != nil {
-		t.Fatal(err)
-	}
 	schedules := map[string]any{}
-	for _, e := range all {
+	for _, e := range chaos.List() {
 		schedules[e.Name] = map[string]any{"enabled": true}
 	}
 	values, err := yaml.Marshal(map[string]any{"chaos": map[string]any{
@@ -177,10 +166,7 @@ func chaosOfTheChart(t *testing.T, p chaos.Parameters) map[string]*unstructured.
 
 // The chart's defaults are those of parameters.yaml, apart from what names a cluster.
 func TestChaosDefaults(t *testing.T) {
-	p, err := chaos.Defaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := chaos.Defaults()
 	var values struct {
 		Chaos struct {
 			chaos.Parameters `json:",inline"`
@@ -207,9 +193,8 @@ func TestChaosDefaults(t *testing.T) {
 		!slices.Equal(values.Chaos.Experiments, chaos.Usual) {
 		t.Errorf("the chart's defaults are %+v, those of parameters.yaml %+v", values.Chaos, want)
 	}
-	all, err := chaos.List()
-	if err != nil || len(values.Chaos.Schedules) != len(all) {
-		t.Errorf("the chart has %d Schedules of %d experiments (%v)", len(values.Chaos.Schedules), len(all), err)
+	if all := chaos.List(); len(values.Chaos.Schedules) != len(all) {
+		t.Errorf("the chart has %d Schedules of %d experiments", len(values.Chaos.Schedules), len(all))
 	}
 }
 
