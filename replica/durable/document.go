@@ -50,7 +50,8 @@ func parseDocument(path string, data []byte, version int, content any) error {
 		}
 	}
 	if d.Version != version {
-		return fmt.Errorf("%s: disk version %d is not %d, the one of this program", path, d.Version, version)
+		return fmt.Errorf("%s: disk version %d is not %d, the one of this program; the disk is whole: "+
+			"start it with the program that wrote it", path, d.Version, version)
 	}
 	if err := json.Unmarshal(d.Content, content); err != nil {
 		return fmt.Errorf("%s is %w: %w", path, ErrDamaged, err)

@@ -289,14 +289,15 @@ var damages = []damage{
 		return f.other[name]
 	}},
 	{"another version", func(int) int { return 1 }, func(_ *fixture, name string, _ int) []byte {
-		if path.Base(name) != identityFile {
+		file := path.Base(name)
+		if file != identityFile && file != viewFile {
 			return nil
 		}
 		fs := vfs.NewMem()
-		if err := durable.WriteDocument(fs, "", identityFile, DiskVersion+1, record{}); err != nil {
+		if err := durable.WriteDocument(fs, "", file, DiskVersion+1, struct{}{}); err != nil {
 			panic(err)
 		}
-		data, _ := durable.Read(fs, identityFile)
+		data, _ := durable.Read(fs, file)
 		return data
 	}},
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // DiskVersion is the layout of the directory that this code writes. Another one is refused.
-const DiskVersion = 2
+const DiskVersion = 3
 
 // identityFile is a file of its own, not a record of the database: it must be readable before a database
 // that may have to be set aside is opened, and by people.

@@ -289,8 +289,8 @@ func TestAnotherDiskVersionIsRefused(t *testing.T) {
 		}
 	}
 	for says, change := range map[string]func(*testing.T, vfs.FS){
-		"disk version 7 is not 2": later(7),
-		"disk version 1 is not 2": func(t *testing.T, fs vfs.FS) { // it had no digest
+		"disk version 7 is not 3": later(7),
+		"disk version 1 is not 3": func(t *testing.T, fs vfs.FS) { // it had no digest
 			if err := durable.Replace(fs, directory, identityFile,
 				[]byte(`{"disk_version": 1, "cluster": "c", "boot": 3}`)); err != nil {
 				t.Fatal(err)
