@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +16,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	registerv1 "github.com/georegister/georegister/api/register/v1"
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/transport/codec"
 )
 
@@ -74,7 +74,7 @@ func newEndpoint(e Endpoint, options []grpc.DialOption) (*endpoint, error) {
 }
 
 // measure asks the replica for its description and takes the time. Its error is why it did not answer.
-func (e *endpoint) measure(ctx context.Context) error {
+func (e *endpoint) measure(ctx context.Context) (*registerv1.Info, error) {
 	start := time.Now()
 	info, err := e.stream.replica.GetInfo(ctx, &registerv1.InfoRequest{})
 	elapsed := time.Since(start)
@@ -82,7 +82,7 @@ func (e *endpoint) measure(ctx context.Context) error {
 	defer e.mu.Unlock()
 	if err != nil {
 		e.trouble = err
-		return err
+		return nil, err
 	}
 	switch {
 	case e.info == nil || e.ping == 0:
@@ -97,7 +97,7 @@ func (e *endpoint) measure(ctx context.Context) error {
 	if time.Now().After(e.until) {
 		e.trouble = nil
 	}
-	return nil
+	return info, nil
 }
 
 // failed records that an operation got no outcome here, so that others are preferred for a while: the
@@ -127,37 +127,23 @@ func (e *endpoint) snapshot() Replica {
 	}
 }
 
-// limits are the replica's, or nil while it has not answered.
-func (e *endpoint) limits() *register.Limits {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.info == nil {
-		return nil
-	}
-	return &register.Limits{KeyBytes: int(e.info.KeyBytes), ValueBytes: int(e.info.ValueBytes)}
-}
-
 // byPreference sorts endpoints: first those without trouble, then by distance, measured or as given.
 func byPreference(endpoints []*endpoint, inOrder bool) []*endpoint {
-	known := make(map[*endpoint]Replica, len(endpoints))
+	var well, troubled []*endpoint
+	distance := make(map[*endpoint]time.Duration, len(endpoints))
 	for _, e := range endpoints {
-		known[e] = e.snapshot()
-	}
-	sorted := slices.Clone(endpoints)
-	slices.SortStableFunc(sorted, func(a, b *endpoint) int {
-		x, y := known[a], known[b]
-		switch {
-		case (x.Err == nil) != (y.Err == nil):
-			if x.Err == nil {
-				return -1
-			}
-			return 1
-		case inOrder:
-			return 0
-		case (x.Ping == 0) != (y.Ping == 0):
-			return -cmp.Compare(x.Ping, y.Ping) // never measured: last
+		known := e.snapshot()
+		if !inOrder {
+			distance[e] = cmp.Or(known.Ping, math.MaxInt64) // never measured: last
 		}
-		return cmp.Compare(x.Ping, y.Ping)
-	})
-	return sorted
+		if known.Err == nil {
+			well = append(well, e)
+		} else {
+			troubled = append(troubled, e)
+		}
+	}
+	byDistance := func(a, b *endpoint) int { return cmp.Compare(distance[a], distance[b]) }
+	slices.SortStableFunc(well, byDistance)
+	slices.SortStableFunc(troubled, byDistance)
+	return append(well, troubled...)
 }

@@ -52,18 +52,16 @@ func newRouter(options Options) (*router, error) {
 func (r *router) probe(e *endpoint) {
 	for again := true; ; {
 		ctx, cancel := context.WithTimeout(r.ctx, r.options.AttemptTimeout)
-		err := e.measure(ctx)
+		info, err := e.measure(ctx)
 		cancel()
-		if limits := e.limits(); err == nil && limits != nil {
-			r.limits.Store(limits)
-			r.sort()
+		r.sort()
+		if err == nil {
+			r.limits.Store(&register.Limits{KeyBytes: int(info.KeyBytes), ValueBytes: int(info.ValueBytes)})
 			r.once.Do(func() { close(r.first) })
 			if again {
 				again = false
 				continue
 			}
-		} else {
-			r.sort()
 		}
 		select {
 		case <-r.ctx.Done():

@@ -108,22 +108,14 @@ func setFields(raw map[string]json.RawMessage, table []field) error {
 // parse reads an operation.
 func parse(raw map[string]json.RawMessage) (Operation, error) {
 	_, hasReturned := raw["returned_ns"]
-	o := Operation{}
+	var o Operation
+	var key register.Value
 	call := &o.Request.Call
 	err := setFields(raw, []field{
 		{"client", true, client(&o.Client)},
 		{"site", false, scalar(&o.Site, "a string")},
-		{"kind", true, func(raw json.RawMessage) (err error) {
-			if o.Request.Kind, err = spelled(raw, register.Read, register.Write, register.RMW); err != nil {
-				err = fmt.Errorf("%w, nor message or fence", err)
-			}
-			return err
-		}},
-		{"key", true, func(raw json.RawMessage) error {
-			key, err := bytesOf(raw)
-			o.Request.Key = string(key)
-			return err
-		}},
+		{"kind", true, spelled(&o.Request.Kind, ", nor message or fence", register.Read, register.Write, register.RMW)},
+		{"key", true, value(&key)},
 		{"stale", false, scalar(&o.Request.Stale, "true or false")},
 		{"value", false, value(&o.Request.Value)},
 		{"function", false, scalar(&call.Function, "a string")},
@@ -136,17 +128,15 @@ func parse(raw map[string]json.RawMessage) (Operation, error) {
 		{"number", false, scalar(&o.Request.ID.Number, "an integer from 0")},
 		{"invoked_ns", true, scalar(&o.Invoked, "an integer")},
 		{"returned_ns", false, scalar(&o.Returned, "an integer")},
-		{"status", true, func(raw json.RawMessage) (err error) {
-			o.Result.Status, err = spelled(raw, register.OK, register.Failed, register.Invalid,
-				register.Unsupported, register.Unavailable, register.Unknown)
-			return err
-		}},
+		{"status", true, spelled(&o.Result.Status, "", register.OK, register.Failed, register.Invalid,
+			register.Unsupported, register.Unavailable, register.Unknown)},
 		{"reply", false, value(&o.Result.Value)},
 		{"message", false, scalar(&o.Result.Message, "a string")},
 		{"carstamp", false, func(raw json.RawMessage) error { return setCarstamp(&o.Result.Carstamp, raw) }},
 		{"round_trips", false, scalar(&o.Result.RoundTrips, "an integer")},
 		{"fast", false, scalar(&o.Result.Fast, "true or false")},
 	})
+	o.Request.Key = string(key)
 	switch {
 	case err != nil:
 		return Operation{}, err
@@ -198,16 +188,18 @@ func unmarshal[T any](raw json.RawMessage, into *T, want string) error {
 	return nil
 }
 
-// spelled reads one of a few names.
-func spelled[T fmt.Stringer](raw json.RawMessage, known ...T) (T, error) {
-	var name string
-	if json.Unmarshal(raw, &name) == nil {
-		if i := slices.IndexFunc(known, func(k T) bool { return k.String() == name }); i >= 0 {
-			return known[i], nil
+// spelled reads one of a few names. The others are for the error.
+func spelled[T fmt.Stringer](into *T, others string, known ...T) func(json.RawMessage) error {
+	return func(raw json.RawMessage) error {
+		var name string
+		err := json.Unmarshal(raw, &name)
+		i := slices.IndexFunc(known, func(k T) bool { return k.String() == name })
+		if err != nil || i < 0 {
+			return fmt.Errorf("%s is not one of %v%s", shorten(raw), known, others)
 		}
+		*into = known[i]
+		return nil
 	}
-	var none T
-	return none, fmt.Errorf("%s is not one of %v", shorten(raw), known)
 }
 
 // bytesOf reads bytes that are a string, or {"base64": "..."}.

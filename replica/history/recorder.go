@@ -85,24 +85,18 @@ func (r *Recorder) Fence(client string) (end func()) {
 
 // Record copies out all operations, as Operations does, and the fences that have ended.
 func (r *Recorder) Record() Record {
-	record := Record{Operations: r.Operations()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	record.Fences = slices.Clone(r.fences)
+	record := Record{Operations: make([]Operation, len(r.operations)), Fences: slices.Clone(r.fences)}
+	for i, o := range r.operations {
+		record.Operations[i] = *o
+	}
 	return record
 }
 
 // Operations copies out all operations in the order of their invocation. Those that have not returned have
 // an unknown outcome.
-func (r *Recorder) Operations() []Operation {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	operations := make([]Operation, len(r.operations))
-	for i, o := range r.operations {
-		operations[i] = *o
-	}
-	return operations
-}
+func (r *Recorder) Operations() []Operation { return r.Record().Operations }
 
 // Len is how many operations there are so far.
 func (r *Recorder) Len() int {

@@ -1,6 +1,9 @@
 package operation
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 // Metrics are the metrics of all listeners of a replica.
 type Metrics struct {
@@ -19,46 +22,42 @@ type Metrics struct {
 
 // NewMetrics makes the metrics and registers them, unless registerer is nil.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
-	m := &Metrics{
-		connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	factory := promauto.With(registerer)
+	return &Metrics{
+		connections: factory.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "georegister_server_connections", Help: "Open client connections.",
 		}, []string{"listener"}),
-		accepted: prometheus.NewCounterVec(prometheus.CounterOpts{
+		accepted: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "georegister_server_connections_total", Help: "Client connections accepted.",
 		}, []string{"listener"}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+		refused: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "georegister_server_connections_refused_total", Help: "Client connections over the limit.",
 		}, []string{"listener"}),
-		commands: prometheus.NewCounterVec(prometheus.CounterOpts{
+		commands: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "georegister_server_commands_total",
 			Help: "Commands answered, by name (unknown ones together as \"other\") and outcome: ok, or the kind of error.",
 		}, []string{"listener", "command", "outcome"}),
-		dependencies: prometheus.NewCounterVec(prometheus.CounterOpts{
+		dependencies: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "georegister_server_dependencies_total",
 			Help: "Earlier reads that operations were submitted after, since a quorum may not have held what was read.",
 		}, []string{"listener"}),
-		fences: prometheus.NewCounter(prometheus.CounterOpts{
+		fences: factory.NewCounter(prometheus.CounterOpts{
 			Name: "georegister_server_session_fences_total",
 			Help: "Fences before the next command of a Redis connection that depended on more than an operation carries.",
 		}),
-		WrongProtocol: prometheus.NewCounter(prometheus.CounterOpts{
+		WrongProtocol: factory.NewCounter(prometheus.CounterOpts{
 			Name: "georegister_server_wrong_protocol_total",
 			Help: "Connections to the Redis port that were closed since they spoke another protocol, such as HTTP.",
 		}),
-		evicted: prometheus.NewCounterVec(prometheus.CounterOpts{
+		evicted: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "georegister_server_evicted_total",
 			Help: "Connections that were closed since clients held more memory than they may, and these most of it.",
 		}, []string{"listener"}),
-		memory: prometheus.NewGauge(prometheus.GaugeOpts{
+		memory: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "georegister_server_client_memory_bytes",
 			Help: "What the connections of clients hold at all ports, of limits.clientMemory.",
 		}),
 	}
-	if registerer != nil {
-		registerer.MustRegister(m.connections, m.accepted, m.refused, m.commands, m.dependencies, m.fences, m.WrongProtocol,
-			m.evicted, m.memory)
-	}
-	return m
 }
 
 // ListenerMetrics are the metrics of one listener.

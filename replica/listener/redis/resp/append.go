@@ -36,20 +36,17 @@ func AppendBulk[T ~string | ~[]byte](b []byte, s T) []byte {
 }
 
 // AppendNull appends the absent value.
-func AppendNull(b []byte, v Version) []byte {
+func AppendNull(b []byte, v Version) []byte { return appendNull(b, v, "$-1\r\n") }
+
+func appendNull(b []byte, v Version, former string) []byte {
 	if v == 3 {
-		return append(b, "_\r\n"...)
+		former = "_\r\n"
 	}
-	return append(b, "$-1\r\n"...)
+	return append(b, former...)
 }
 
 // AppendNullArray appends the absent array.
-func AppendNullArray(b []byte, v Version) []byte {
-	if v == 3 {
-		return append(b, "_\r\n"...)
-	}
-	return append(b, "*-1\r\n"...)
-}
+func AppendNullArray(b []byte, v Version) []byte { return appendNull(b, v, "*-1\r\n") }
 
 // AppendArray appends the head of an array; its n elements follow.
 func AppendArray(b []byte, n int) []byte { return header(b, '*', int64(n)) }
