@@ -20,7 +20,7 @@
 //     saw, all later ones see. A session that many share is right too, and carries what any of them has read.
 //   - A new session knows nothing, not even what another one of the same client has read. That one's acknowledged
 //     writes everybody sees.
-//   - Before telling somebody what was read, by a message, an answer or a file, have the knowledge go along:
+//   - Before telling someone what was read, by a message, an answer or a file, have the knowledge go along:
 //     ExportContext here and ImportContext there, which client/compose and client/compose/propagate do for whole
 //     processes and gRPC calls. Where nothing can go along, such as to a person who telephones, Fence first.
 //   - Between this cluster and another service, fence too: Compose does it.

@@ -194,7 +194,7 @@ func TestFailOver(t *testing.T) {
 	}
 }
 
-// A write that took effect and whose answer was lost must not take effect again when somebody else has written
+// A write that took effect and whose answer was lost must not take effect again when someone else has written
 // meanwhile.
 func TestAWriteIsSetOnce(t *testing.T) {
 	memory := &listenertest.Memory{}

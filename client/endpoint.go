@@ -34,7 +34,7 @@ type endpoint struct {
 }
 
 const (
-	// silence is for how long nobody may answer before a connection counts as lost: above what TCP takes to send a lost
+	// silence is for how long no one may answer before a connection counts as lost: above what TCP takes to send a lost
 	// packet three times over any distance. Clients of a replica that comes back with another address wait for it once
 	// or twice, for the connection that they had and for one to the address that the name still had.
 	silence = 3 * time.Second

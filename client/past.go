@@ -65,8 +65,8 @@ func (s *Session) ExportContext() ([]byte, error) {
 // those who may write.
 func (s *Session) ImportContext(past []byte) error {
 	limits := s.router.limits.Load()
-	if limits == nil { // a Client is there once one replica has told them
-		return fmt.Errorf("import what a session depends on: %w: no replica has told its limits yet", ErrUnavailable)
+	if limits == nil { // a Client is there once one replica has given them
+		return fmt.Errorf("import what a session depends on: %w: no replica has given its limits yet", ErrUnavailable)
 	}
 	other, err := register.DecodePast(past, *limits)
 	if err != nil {

@@ -64,7 +64,7 @@ func carried(t testing.TB, cluster *regulartest.Cluster, kind registerv1.Kind) (
 	return all
 }
 
-// A read that saw a write under way is known to its session, and to nobody else.
+// A read that saw a write under way is known to its session, and to no one else.
 func TestASessionCarriesWhatItRead(t *testing.T) {
 	cluster, here, there := regular(t)
 	ctx := within(t, bound)

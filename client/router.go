@@ -125,7 +125,7 @@ func (r *router) close() error {
 func (r *router) check(op register.Operation) error {
 	limits := r.limits.Load()
 	if limits == nil || op.Kind == register.Fence {
-		return nil // nobody has answered yet, so the replica will say it; a fence is of no key
+		return nil // no one has answered yet, so the replica will say it; a fence is of no key
 	}
 	size := len(op.Value)
 	for _, argument := range op.Call.Args {

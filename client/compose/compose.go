@@ -95,7 +95,7 @@ func (p *Process) Register(name string, service Service) error {
 }
 
 // Unregister removes a service (UNREGISTERSERVICE). It is fenced if it has been used since its last fence, because
-// nobody can do so later; if that fails, the service stays. The error is ErrBusy while an operation is under way.
+// no one can do so later; if that fails, the service stays. The error is ErrBusy while an operation is under way.
 func (p *Process) Unregister(ctx context.Context, name string) error {
 	if err := p.turn.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("unregister %q: %w", name, err)
@@ -153,7 +153,7 @@ func (p *Process) Start(ctx context.Context, name string) (end func(), err error
 }
 
 // Fence fences every service that was used since its last fence: what this process did and saw comes before all that
-// anyone does from now on. It is the alternative to a context, before telling somebody something that can't carry one.
+// anyone does from now on. It is the alternative to a context, before telling someone something that can't carry one.
 func (p *Process) Fence(ctx context.Context) error {
 	if err := p.turn.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("fence: %w", err)

@@ -35,7 +35,7 @@ type versions struct {
 	settled int
 }
 
-// Begin has a write be under way that only the first site knows of, which tests make as they like: nobody sent it. It
+// Begin has a write be under way that only the first site knows of, which tests make as they like: no one sent it. It
 // has returned once finish has.
 func (c *Cluster) Begin(key string, value register.Value) (finish func()) {
 	c.mu.Lock()

@@ -1,4 +1,4 @@
-// Package proof lets the members of a cluster tell what one of them has answered from what somebody made up: what a
+// Package proof lets the members of a cluster tell what one of them has answered from what someone made up: what a
 // session depends on is written to the cluster on its behalf, so it must be something that the cluster holds already.
 package proof
 

@@ -18,9 +18,10 @@ const maxColumns = 120
 var narrow = []string{
 	"api", "client", "cmd/georegister-operator", "cmd/logging", "cmd/program", "config", "controllers/apply",
 	"controllers/build", "controllers/chaosmesh", "controllers/world", "hack", "replica/configfile", "replica/durable",
-	"replica/history", "replica/meter", "replica/profile", "replica/proof", "replica/protocol/abd", "replica/protocol/catalog",
-	"replica/protocol/epaxos", "replica/protocol/quorum", "replica/protocol/slab", "replica/register", "test/apiserver",
-	"test/bench", "test/chart", "test/clients", "test/cluster", "test/e2e",
+	"replica/history", "replica/listener", "replica/meter", "replica/profile", "replica/proof", "replica/protocol/abd",
+	"replica/protocol/catalog", "replica/protocol/epaxos", "replica/protocol/quorum", "replica/protocol/slab",
+	"replica/register", "test/apiserver", "test/bench", "test/chart", "test/clients", "test/cluster", "test/e2e",
+	"test/listenertest",
 }
 
 // Lines that can't be wrapped may be longer: those with a part of a raw string, such as the tag of a field, and

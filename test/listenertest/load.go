@@ -36,7 +36,9 @@ func Serve(t testing.TB, server Server) (address string, stop func(), err error)
 // them. Each connection sends so many operations together, and the next ones once all are answered. Send is called on a
 // goroutine of each connection: it repeats that while more returns true, and should allocate nothing meanwhile, so that
 // what is counted is the listener's.
-func Load(b *testing.B, server Server, connections, pipeline int, send func(conn net.Conn, id int, more func() bool) error) {
+func Load(
+	b *testing.B, server Server, connections, pipeline int, send func(conn net.Conn, id int, more func() bool) error,
+) {
 	address, stop, err := Serve(b, server)
 	if err != nil {
 		b.Fatal(err)

@@ -27,7 +27,7 @@ const (
 	flagPadded        = 0x8
 	clientPreface     = 24 // bytes
 	enhanceYourCalm   = 0xb
-	largestFrameBytes = 16 << 10 // the server lets nobody send larger ones
+	largestFrameBytes = 16 << 10 // the server lets no one send larger ones
 )
 
 // next takes a header that ends in p or, if none ends there, some payload; and returns what of p comes after.

@@ -20,7 +20,7 @@ import (
 )
 
 // Server serves api/register/v1. Whatever is wrong with an operation is a status in its response; a message
-// that can't be decoded fails its call alone, and the connection lives on.
+// that can't be decoded fails its call alone, and the connection goes on.
 type Server struct {
 	registerv1.UnimplementedRegisterServer
 	options  operation.Options

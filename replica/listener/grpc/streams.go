@@ -24,7 +24,7 @@ type calls struct {
 type stream struct {
 	calls *calls
 	ended bool
-	held  int // streamOverhead, and what is told below
+	held  int // streamOverhead, and what is counted below
 
 	answers int // bytes of answers that the library was given and has not sent
 
@@ -35,14 +35,14 @@ type stream struct {
 	prefixed   int
 	left       int   // how much of the message is to come
 	unfinished int   // what the message that has not ended takes
-	whole      []int // what each message takes that nobody has taken
+	whole      []int // what each message takes that no one has taken
 	room       [4]int
 }
 
 const (
 	// streamOverhead is what a call holds that sends nothing: a goroutine with its stack, its header, and itself.
 	streamOverhead = 8 << 10
-	// messageOverhead is what is noted of a message that nobody has taken.
+	// messageOverhead is what is noted of a message that no one has taken.
 	messageOverhead = 16
 )
 

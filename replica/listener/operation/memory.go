@@ -144,9 +144,10 @@ func (m *Memory) evict() {
 		}
 		m.leave(largest)
 		m.metrics.evicted.WithLabelValues(largest.listener).Inc()
-		m.log.Warn("Client disconnected: the clients of this member hold more memory than they may, and this one most of it",
-			zap.String("listener", largest.listener), zap.Stringer("client", largest.client), zap.Int64("bytes", largest.charged),
-			zap.Int64("clientMemory", m.limit))
+		m.log.Warn(
+			"Client disconnected: the clients of this member hold more memory than they may, and this one most of it",
+			zap.String("listener", largest.listener), zap.Stringer("client", largest.client),
+			zap.Int64("bytes", largest.charged), zap.Int64("clientMemory", m.limit))
 		go largest.close() // which may wait for whoever holds memory now
 	}
 }

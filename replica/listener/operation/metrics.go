@@ -35,7 +35,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		}, []string{"listener"}),
 		commands: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "georegister_server_commands_total",
-			Help: "Commands answered, by name (unknown ones together as \"other\") and outcome: ok, or the kind of error.",
+			Help: "Commands answered, by name (unknown ones together as \"other\") and outcome: " +
+				"ok, or the kind of error.",
 		}, []string{"listener", "command", "outcome"}),
 		dependencies: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "georegister_server_dependencies_total",
@@ -43,7 +44,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		}, []string{"listener"}),
 		fences: factory.NewCounter(prometheus.CounterOpts{
 			Name: "georegister_server_session_fences_total",
-			Help: "Fences before the next command of a Redis connection that depended on more than an operation carries.",
+			Help: "Fences before the next command of a Redis connection that depended on more than an operation " +
+				"carries.",
 		}),
 		WrongProtocol: factory.NewCounter(prometheus.CounterOpts{
 			Name: "georegister_server_wrong_protocol_total",
@@ -74,8 +76,9 @@ type ListenerMetrics struct {
 // Listener returns the metrics of the listener that has this name.
 func (m *Metrics) Listener(name string) ListenerMetrics {
 	return ListenerMetrics{
-		Open: m.connections.WithLabelValues(name), Accepted: m.accepted.WithLabelValues(name), Refused: m.refused.WithLabelValues(name),
-		Dependencies: m.dependencies.WithLabelValues(name), name: name, commands: m.commands,
+		Open: m.connections.WithLabelValues(name), Accepted: m.accepted.WithLabelValues(name),
+		Refused: m.refused.WithLabelValues(name), Dependencies: m.dependencies.WithLabelValues(name),
+		name: name, commands: m.commands,
 	}
 }
 

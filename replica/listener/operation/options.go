@@ -34,7 +34,7 @@ type Options struct {
 	// Functions are the rmw functions that calls are checked against; nil: the built-in ones.
 	Functions *register.Registry
 	// Proofs are the cluster's keys, under a protocol whose reads may be answered before a quorum holds what they read:
-	// what clients depend on is believed with a proof alone. Nil: the protocol is linearizable, and nobody depends on
+	// what clients depend on is believed with a proof alone. Nil: the protocol is linearizable, and no one depends on
 	// anything.
 	Proofs *proof.Keys
 	// Timeout is how long an operation may take before the replica gives up: the most that a gRPC client
@@ -64,7 +64,8 @@ func (o Options) WithDefaults() (Options, error) {
 		return o, errors.New("listener: Options.Limits: KeyBytes and ValueBytes must be at least 1")
 	}
 	if row, err := capability.Find(o.Identity.Protocol); err == nil && row.Regular() && o.Proofs == nil {
-		return o, fmt.Errorf("listener: Options.Proofs is missing; protocol %s needs the cluster's keys", o.Identity.Protocol)
+		return o, fmt.Errorf("listener: Options.Proofs is missing; protocol %s needs the cluster's keys",
+			o.Identity.Protocol)
 	}
 	o.Functions = cmp.Or(o.Functions, register.NewRegistry())
 	o.Timeout = cmp.Or(max(o.Timeout, 0), 10*time.Second)

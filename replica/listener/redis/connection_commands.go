@@ -59,7 +59,7 @@ func runQuit(c *connection, k *call, _ [][]byte) {
 	k.ok()
 }
 
-// runReset leaves what the connection has read: whoever uses it next comes after that, which harms nobody, while the
+// runReset leaves what the connection has read: whoever uses it next comes after that, which harms no one, while the
 // user before may be the same one.
 func runReset(c *connection, k *call, _ [][]byte) {
 	c.resetClient()

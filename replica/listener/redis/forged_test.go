@@ -13,7 +13,7 @@ import (
 	"github.com/georegister/georegister/test/listenertest/loopback"
 )
 
-// forge is a past that nobody has read: what a key has not.
+// forge is a past that no one has read: what a key has not.
 func forge(key, value string) *register.Past {
 	past := &register.Past{}
 	read := register.Operation{Kind: register.Read, Key: key}
@@ -38,7 +38,7 @@ func dialGRPC(t *testing.T, options operation.Options) *grpc.ClientConn {
 	return conn
 }
 
-// Ordinary clients can't write what nobody has written, nor have members keep two values under one carstamp, which they
+// Ordinary clients can't write what no one has written, nor have members keep two values under one carstamp, which they
 // would hold for ever.
 func TestForgedTokensMakeNoMembersDiffer(t *testing.T) {
 	var all []*speaker

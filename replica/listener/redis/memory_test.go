@@ -111,7 +111,7 @@ func TestUnfinishedCommandsAreBounded(t *testing.T) {
 		_, _ = io.WriteString(conn, unfinished(each)) // it may be closed meanwhile
 		user.send("SET k v\r\nGET k\r\n")
 		user.expect("+OK\r\n$1\r\nv\r\n")
-		// At most one step of one connection is over, until somebody is closed for it.
+		// At most one step of one connection is over, until someone is closed for it.
 		if used := memory.Used(); used > limit+2*each {
 			t.Fatalf("clients hold %d bytes", used)
 		}
@@ -236,7 +236,7 @@ func (b blocking) Submit(op register.Operation, timeout time.Duration, done func
 	go b.Store.Submit(op, timeout, done)
 }
 
-// A listener that stops waits for nobody who waits for memory.
+// A listener that stops waits for no one who waits for memory.
 func TestShutdownWithoutMemory(t *testing.T) {
 	t.Parallel()
 	memory := operation.NewMemory(mib, nil, nil)

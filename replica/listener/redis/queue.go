@@ -27,7 +27,7 @@ type queue struct {
 	idle       int              // how many
 	closing    bool             // no more calls will come
 	broken     bool             // no more replies can be sent
-	over       bool             // nobody reads or writes any more; operations may go on
+	over       bool             // no one reads or writes any more; operations may go on
 }
 
 // newQueue returns the queue of a connection, whose account is still to be set.
@@ -141,7 +141,7 @@ func (q *queue) answered(s *step, r register.Result) (next *step) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.memory.Leaving() && !q.broken {
-		q.broken = true // before the answer is dropped, which nobody may take for one
+		q.broken = true // before the answer is dropped, which no one may take for one
 		q.ready.Signal()
 	}
 	if !q.broken {
@@ -150,7 +150,7 @@ func (q *queue) answered(s *step, r register.Result) (next *step) {
 		q.memory.Hold(len(r.Value))
 	}
 	next = q.finish(s)
-	// nobody will read the answers: what has not been submitted ends with what it waited for
+	// no one will read the answers: what has not been submitted ends with what it waited for
 	for q.broken && next != nil {
 		next = q.finish(next)
 	}
@@ -268,7 +268,7 @@ func (q *queue) breakOff() {
 	q.room.Signal()
 }
 
-// end notes that nobody reads or writes any more; only what operations under way hold is still counted.
+// end notes that no one reads or writes any more; only what operations under way hold is still counted.
 func (q *queue) end() {
 	q.session.Close()
 	q.mu.Lock()

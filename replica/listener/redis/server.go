@@ -71,8 +71,10 @@ func New(options Options) (*Server, error) {
 	options.WriteTimeout = cmp.Or(max(options.WriteTimeout, 0), time.Minute)
 	argument := max(options.Limits.KeyBytes, options.Limits.ValueBytes, 4<<10)
 	s := &Server{
-		options:     options,
-		limits:      resp.Limits{ArgumentBytes: argument, CommandBytes: max(int(min(64<<20, options.Memory.Limit()/2)), 4*argument)},
+		options: options,
+		limits: resp.Limits{
+			ArgumentBytes: argument, CommandBytes: max(int(min(64<<20, options.Memory.Limit()/2)), 4*argument),
+		},
 		commands:    map[string]*command{},
 		metrics:     options.Metrics.Listener("redis"),
 		started:     time.Now(),
@@ -173,7 +175,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return fmt.Errorf("stopping the Redis listener: %w", ctx.Err())
 }
 
-// attacked notes that a client speaks another protocol. What it said is not told: it is chosen by whoever attacks.
+// attacked notes that a client speaks another protocol. What it said is not logged: it is chosen by whoever attacks.
 func (s *Server) attacked(client net.Addr, what resp.ForeignError) {
 	s.options.Metrics.WrongProtocol.Inc()
 	s.unheard.Add(1)

@@ -96,7 +96,7 @@ func TestCommandsComeAfterWhatTheConnectionRead(t *testing.T) {
 		command string
 		want    string
 	}{
-		{w, "GET none", "read none?"}, // nobody wrote it: nothing to depend on
+		{w, "GET none", "read none?"}, // no one wrote it: nothing to depend on
 		{w, "GET x", "read x?"},
 		{other, "GET y", "read y?"},
 		{w, "GET x", "read x? <x"}, // it holds what it carried, and is depended on again

@@ -19,7 +19,8 @@ func TestWireReplies(t *testing.T) {
 	for _, test := range []struct{ name, send, want string }{
 		{"inline", "SET k 'a b'\r\nGET k\n", "+OK\r\n$3\r\na b\r\n"},
 		{"versions in a pipeline", "GET x\r\nHELLO 3 SETNAME me\r\nGET x\r\nRESET\r\nGET x\r\n", "$-1\r\n" +
-			"%7\r\n$6\r\nserver\r\n$11\r\ngeoregister\r\n$7\r\nversion\r\n$5\r\n7.2.0\r\n$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:1\r\n" +
+			"%7\r\n$6\r\nserver\r\n$11\r\ngeoregister\r\n$7\r\nversion\r\n$5\r\n7.2.0\r\n" +
+			"$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:1\r\n" +
 			"$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n" +
 			"_\r\n+RESET\r\n$-1\r\n"},
 		{"quit", "SET k v\r\nQUIT\r\nSET k w\r\n", "+OK\r\n+OK\r\n"},

@@ -51,7 +51,7 @@ func (r *Reader) inline() error {
 }
 
 // foreign names the protocol that a line begins which no client of ours sends, or nothing. A browser can be had to send
-// any lines that somebody likes as the body of a request, but not without these before them: each request of HTTP has a
+// any lines that someone likes as the body of a request, but not without these before them: each request of HTTP has a
 // header Host, and that of a page on another site is a GET, HEAD or POST, or an OPTIONS first. GET is a command here
 // too, so that only its Host tells.
 func foreign(line []byte) string {
@@ -68,7 +68,7 @@ func foreign(line []byte) string {
 	if len(line) >= len(host) && strings.EqualFold(string(line[:len(host)]), host) {
 		return "HTTP"
 	}
-	// The name of the server in a greeting of TLS is any text that somebody likes, too.
+	// The name of the server in a greeting of TLS is any text that someone likes, too.
 	if len(line) > 0 && line[0] < ' ' {
 		return "no text"
 	}

@@ -40,7 +40,7 @@ const (
 	invalidSize  ProtocolError = "invalid bulk length"
 )
 
-// ForeignError is input of another protocol, such as HTTP. Somebody may have brought a program of somebody else to send
+// ForeignError is input of another protocol, such as HTTP. Someone may have brought a program of someone else to send
 // it here, with commands in its body: nothing more is to be read, and nothing to be answered. Its text names the
 // protocol.
 type ForeignError string
