@@ -37,28 +37,24 @@ var _ member.Inner = (*Protocol)(nil)
 
 // Factory makes the protocol for a member.
 func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return newProtocol(config, journal, known, Mistakes{})
+	return FactoryWith(Mistakes{})(config, journal, known)
 }
 
 // FactoryWith is Factory with mistakes seeded, for tests.
 func FactoryWith(m Mistakes) member.Factory {
 	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-		return newProtocol(config, journal, known, m)
+		p := &Protocol{
+			Registers: base.Registers{Base: base.New("abd", config, journal, known), AdoptBlindly: m.AdoptBlindly},
+			mistakes:  m,
+		}
+		if m.NumberWithoutBoot {
+			p.NumberFrom(0)
+		}
+		if m.CountDeadDisks {
+			p.CountDeadDisks()
+		}
+		return p
 	}
-}
-
-func newProtocol(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, m Mistakes) *Protocol {
-	p := &Protocol{
-		Registers: base.Registers{Base: base.New("abd", config, journal, known), AdoptBlindly: m.AdoptBlindly},
-		mistakes:  m,
-	}
-	if m.NumberWithoutBoot {
-		p.NumberFrom(0)
-	}
-	if m.CountDeadDisks {
-		p.CountDeadDisks()
-	}
-	return p
 }
 
 // refusal is what the table of protocols (replica/capability) says too; a test holds them together.
@@ -86,12 +82,10 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 	switch m.Kind {
 	case peerv1.Kind_READ1, peerv1.Kind_WRITE1:
 		p.onQuery(from, m)
-	case peerv1.Kind_READ1_REPLY, peerv1.Kind_WRITE1_REPLY:
-		p.onQueryReply(from, m)
 	case peerv1.Kind_READ2, peerv1.Kind_WRITE2:
 		p.onUpdate(from, m)
-	case peerv1.Kind_READ2_REPLY, peerv1.Kind_WRITE2_REPLY:
-		p.onUpdateReply(from, m)
+	case peerv1.Kind_READ1_REPLY, peerv1.Kind_WRITE1_REPLY, peerv1.Kind_READ2_REPLY, peerv1.Kind_WRITE2_REPLY:
+		p.onReply(from, m)
 	}
 }
 

@@ -42,17 +42,30 @@ func (p *Protocol) query(o *operation) {
 	p.ask(o, p.AskQuorum(&o.answered))
 }
 
-// onQueryReply counts READ1_REPLY and WRITE1_REPLY, and keeps the largest tag, a read's with its value. A majority ends
-// the first phase.
-func (p *Protocol) onQueryReply(from view.MemberID, m *peerv1.Message) {
+// onReply counts an answer to the question of the present phase, which a majority ends.
+func (p *Protocol) onReply(from view.MemberID, m *peerv1.Message) {
 	o := p.operations.Find(m.Op)
-	if o == nil || o.second || m.Kind != o.asks()+1 {
+	if o == nil || m.Kind != o.asks()+1 {
 		p.Took(base.PathStale)
 		return
 	}
-	if !o.answered.Answer(p.Counted, from) && p.mistakes.CountTwice {
+	if !o.waits().Answer(p.Counted, from) && p.mistakes.CountTwice {
 		o.duplicates++
 	}
+	if !o.second {
+		p.compare(o, from, m)
+	}
+	switch done := p.majority(o, o.waits()); {
+	case done && o.second:
+		p.finish(o)
+	case done:
+		p.propagate(o)
+	}
+}
+
+// compare keeps the larger of two tags, the one in an answer to the query and the largest so far, a read's with its
+// value.
+func (p *Protocol) compare(o *operation, from view.MemberID, m *peerv1.Message) {
 	answer := wire.Of(m)
 	if m.Same {
 		answer = o.own
@@ -64,9 +77,6 @@ func (p *Protocol) onQueryReply(from view.MemberID, m *peerv1.Message) {
 		o.holders.Answer(p.Counted, from)
 	case 0:
 		o.holders.Answer(p.Counted, from)
-	}
-	if p.majority(o, &o.answered) {
-		p.propagate(o)
 	}
 }
 
@@ -133,24 +143,17 @@ func (p *Protocol) update(o *operation) {
 	}))
 }
 
-// onUpdateReply counts READ2_REPLY and WRITE2_REPLY. A majority of holders ends the operation.
-func (p *Protocol) onUpdateReply(from view.MemberID, m *peerv1.Message) {
-	o := p.operations.Find(m.Op)
-	if o == nil || !o.second || m.Kind != o.asks()+1 {
-		p.Took(base.PathStale)
-		return
-	}
-	if !o.holders.Answer(p.Counted, from) && p.mistakes.CountTwice {
-		o.duplicates++
-	}
-	if p.majority(o, &o.holders) {
-		p.finish(o)
-	}
-}
-
 // majority reports whether a majority of disks that still exist has answered.
 func (p *Protocol) majority(o *operation, t *quorum.Tally) bool {
 	return t.Quorum(p.Counted, 0) || o.duplicates > 0 && t.Count(p.Counted)+o.duplicates >= p.Config.View.Majority()
+}
+
+// waits is who has answered the present phase's question: in the second one, who holds the tag.
+func (o *operation) waits() *quorum.Tally {
+	if o.second {
+		return &o.holders
+	}
+	return &o.answered
 }
 
 // asks is the kind of message that the operation's present phase sends; the next kind answers it.
@@ -184,13 +187,13 @@ func (p *Protocol) ask(o *operation, members []view.MemberID) {
 
 // retransmit asks those who have not answered, if it is time. It is the same message: a write keeps its tag.
 func (p *Protocol) retransmit(o *operation) {
-	waits, path := &o.answered, pathRetryFirst
-	if o.second {
-		waits, path = &o.holders, pathRetrySecond
-	}
-	missing := p.Unanswered(waits)
+	missing := p.Unanswered(o.waits())
 	if len(missing) == 0 {
 		return
+	}
+	path := pathRetryFirst
+	if o.second {
+		path = pathRetrySecond
 	}
 	p.Took(path)
 	if o.second && o.writes() && p.mistakes.RetryWithNewTag {

@@ -54,25 +54,31 @@ func (p *Protocol) refused(o *operation, m *peerv1.Message) {
 	p.later(o)
 }
 
-// onLockReply counts a promise.
-func (p *Protocol) onLockReply(o *operation, from view.MemberID, m *peerv1.Message) {
-	switch {
+// onBallotReply counts a promise or a vote, if it is for the present ballot.
+func (p *Protocol) onBallotReply(o *operation, from view.MemberID, m *peerv1.Message) {
+	switch b := ballotOf(m); {
 	case m.Gus.Final:
 		p.decided(o, m.Timestamp)
-		return
-	case o.after != 0:
-		return // this ballot is given up
+	case o.after != 0: // this ballot is given up
 	case m.Gus.Refused:
-		if !ballotOf(m).less(o.ballot) {
+		if o.ballot.less(b) {
 			p.refused(o, m)
 		}
-		return
 	case m.Gus.Forgotten:
 		p.forgotten(o, from, m)
-		return
-	case ballotOf(m) != o.ballot:
-		return
+	case b != o.ballot:
+	case o.stage == locking:
+		p.promised(o, from, m)
+	default:
+		o.answered.Answer(p.Counted, from)
+		if p.quorum(&o.answered, 0) {
+			p.decided(o, o.timestamp)
+		}
 	}
+}
+
+// promised counts a promise.
+func (p *Protocol) promised(o *operation, from view.MemberID, m *peerv1.Message) {
 	o.answered.Answer(p.Counted, from)
 	if b := (ballot{m.Gus.VotedRound, register.Writer(m.Gus.VotedProposer)}); o.vote.less(b) {
 		o.voted, o.vote = m.Gus.Voted, b
@@ -116,31 +122,6 @@ func (p *Protocol) choose(o *operation) {
 		p.Took(pathReadOvertaken)
 		o.need = o.beyond
 		p.read(o)
-	}
-}
-
-// onCommitReply counts a vote.
-func (p *Protocol) onCommitReply(o *operation, from view.MemberID, m *peerv1.Message) {
-	switch {
-	case m.Gus.Final:
-		p.decided(o, m.Timestamp)
-		return
-	case o.after != 0:
-		return
-	case m.Gus.Refused:
-		if o.ballot.less(ballotOf(m)) {
-			p.refused(o, m)
-		}
-		return
-	case m.Gus.Forgotten:
-		p.forgotten(o, from, m)
-		return
-	case ballotOf(m) != o.ballot:
-		return
-	}
-	o.answered.Answer(p.Counted, from)
-	if p.quorum(&o.answered, 0) {
-		p.decided(o, o.timestamp)
 	}
 }
 

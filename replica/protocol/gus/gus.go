@@ -75,12 +75,8 @@ func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.In
 	return New(config, journal, known, Mistakes{})
 }
 
-// FactoryWith is Factory with mistakes put back, for tests.
-func FactoryWith(m Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-		return New(config, journal, known, m)
-	}
-}
+// FactoryWith is Factory with known errors, for tests.
+func FactoryWith(m Mistakes) member.Factory { return FactoryBounded(usual(), m) }
 
 // FactoryBounded is FactoryWith with other bounds, for tests.
 func FactoryBounded(b Bounds, m Mistakes) member.Factory {
@@ -187,9 +183,9 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 	case peerv1.Kind_GUS_WRITE:
 		p.onWrite(from, m)
 	case peerv1.Kind_GUS_LOCK:
-		p.onLock(from, m)
+		p.reply(from, p.lock(m))
 	case peerv1.Kind_GUS_COMMIT:
-		p.onCommit(from, m)
+		p.reply(from, p.vote(m))
 	case peerv1.Kind_GUS_FINAL:
 		p.onFinal(m.Key, originOf(m), m.Timestamp)
 	default:
@@ -209,10 +205,8 @@ func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
 		p.onReadReply(o, from, m)
 	case speculating:
 		p.onWriteReply(o, from, m)
-	case locking:
-		p.onLockReply(o, from, m)
-	case committing:
-		p.onCommitReply(o, from, m)
+	case locking, committing:
+		p.onBallotReply(o, from, m)
 	}
 }
 

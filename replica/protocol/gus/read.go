@@ -70,10 +70,8 @@ func (p *Protocol) knows(o *operation) bool {
 
 // find makes v the largest tag that a read has found, with the undecided write that it is of, nil if it is final.
 func (p *Protocol) find(o *operation, v register.Versioned, of *write) {
-	o.origin, o.timestamp, o.value, o.born, o.final = v.Carstamp, v.Carstamp.Timestamp, v.Value, 0, of == nil
-	if of != nil {
-		o.origin, o.born = of.origin, of.born
-	}
+	o.timestamp, o.value, o.final = v.Carstamp.Timestamp, v.Value, of == nil
+	o.origin, o.born = of.began(v.Carstamp)
 	o.holders.Restart()
 }
 
@@ -86,14 +84,9 @@ func (p *Protocol) readMessage(o *operation) *peerv1.Message {
 	if o.relayed {
 		of = &write{origin: o.origin, born: o.born}
 	}
-	origin := v.Carstamp
-	if of != nil {
-		origin = of.origin
-	}
+	origin, born := of.began(v.Carstamp)
 	m := p.message(peerv1.Kind_GUS_READ, o.Number, o.Key, origin, v.Carstamp.Timestamp)
-	if of != nil {
-		m.Gus.Born = of.born
-	}
+	m.Gus.Born = born
 	if p.durable(o.Key) || p.mistakes.ExposeVolatile { // the writer may count that, and others may tell it on
 		m.Gus.Final = r.final(v.Carstamp)
 		m.Gus.Held = p.holds(&r, v.Carstamp)
@@ -200,10 +193,8 @@ func (p *Protocol) safe(o *operation) {
 		p.Took(pathReadFinal)
 		p.finish(o, found)
 	case p.finishWith(o, &r, found.Carstamp):
-	case p.three && p.votes(o.born) && p.quorum(&o.holders, p.alsoHolds(o)):
-		p.Took(pathReadHeld)
-		p.finish(o, found)
-	case p.relaxed && p.votes(o.born) && found.Carstamp == o.origin && o.holders.Count(p.Counted) >= p.enough:
+	case p.three && p.votes(o.born) && p.quorum(&o.holders, p.alsoHolds(o)),
+		p.relaxed && p.votes(o.born) && found.Carstamp == o.origin && o.holders.Count(p.Counted) >= p.enough:
 		p.Took(pathReadHeld)
 		p.finish(o, found)
 	case p.mistakes.ReadSpeculative && p.quorum(&o.holders, 0):

@@ -38,6 +38,14 @@ type write struct {
 	decided  uint64 // timestamp of the write's tag for good; 0: not known
 }
 
+// began is the tag that a write began with, and where (born). A tag that is of no undecided write stands for itself.
+func (w *write) began(tag register.Carstamp) (origin register.Carstamp, born uint64) {
+	if w == nil {
+		return tag, 0
+	}
+	return w.origin, w.born
+}
+
 // tag is the write's tag with a timestamp.
 func (w *write) tag(timestamp uint64) register.Carstamp {
 	return register.Carstamp{Timestamp: timestamp, Writer: w.origin.Writer}

@@ -31,15 +31,9 @@ func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 	}
 	r := p.load(m.Key)
 	v, of := r.newest()
-	origin := v.Carstamp
-	if of != nil {
-		origin = of.origin
-	}
+	origin, born := of.began(v.Carstamp)
 	a := p.message(peerv1.Kind_GUS_READ_REPLY, m.Op, m.Key, origin, v.Carstamp.Timestamp)
-	if of != nil {
-		a.Gus.Born = of.born
-	}
-	a.Gus.Final = of == nil
+	a.Gus.Born, a.Gus.Final = born, of == nil
 	a.Gus.Held = p.relaxed && p.holds(&r, v.Carstamp)
 	if v.Carstamp == tagOf(m) {
 		a.Same = true
@@ -126,12 +120,6 @@ func barred(a *peerv1.Message, r *record, w *write, origin register.Carstamp, b 
 	}
 	return true
 }
-
-// onLock answers LOCK.
-func (p *Protocol) onLock(from view.MemberID, m *peerv1.Message) { p.reply(from, p.lock(m)) }
-
-// onCommit answers COMMIT.
-func (p *Protocol) onCommit(from view.MemberID, m *peerv1.Message) { p.reply(from, p.vote(m)) }
 
 // lock serves LOCK, the first half of a ballot on a write's tag: the member promises to vote in no earlier one, and
 // tells how it has voted. If it holds nothing newer, it holds the write from now on: a LOCK relays the write of one who

@@ -3,6 +3,8 @@
 package quorum
 
 import (
+	"slices"
+
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -17,11 +19,7 @@ type Incarnations struct {
 
 // FirstDisks are those of a view in which every member has its first disk.
 func FirstDisks(v view.View) *Incarnations {
-	r := &Incarnations{view: v, known: make([]view.Incarnation, v.Size()), sides: sidesOf(v)}
-	for i := range r.known {
-		r.known[i] = 1
-	}
-	return r
+	return &Incarnations{view: v, known: slices.Repeat([]view.Incarnation{1}, v.Size()), sides: sidesOf(v)}
 }
 
 // CountOneSide makes quorums of a joint view count the members after the change alone. It is a known bug, for tests
@@ -51,11 +49,7 @@ func (r *Incarnations) Learn(id view.MemberID, incarnation view.Incarnation) boo
 
 // Vector lists the known incarnations by position in the view, or nil while all are first ones.
 func (r *Incarnations) Vector() []uint32 {
-	later := false
-	for _, k := range r.known {
-		later = later || k > 1
-	}
-	if !later {
+	if !slices.ContainsFunc(r.known, func(k view.Incarnation) bool { return k > 1 }) {
 		return nil
 	}
 	vector := make([]uint32, len(r.known))
@@ -77,11 +71,8 @@ func (r *Incarnations) KnownTo(vector []uint32, id view.MemberID) bool {
 // Merge learns a vector of another member and reports whether it brought news.
 func (r *Incarnations) Merge(vector []uint32) bool {
 	news := false
-	for i, k := range vector {
-		if i < len(r.known) && view.Incarnation(k) > r.known[i] {
-			r.known[i] = view.Incarnation(k)
-			news = true
-		}
+	for i, k := range vector[:min(len(vector), len(r.known))] {
+		news = r.Learn(r.view.Members[i].ID, view.Incarnation(k)) || news
 	}
 	return news
 }
@@ -126,12 +117,7 @@ func (t *Tally) Answer(r *Incarnations, from view.MemberID) bool {
 
 // Answered reports whether a member's present disk has answered.
 func (t *Tally) Answered(r *Incarnations, id view.MemberID) bool {
-	for _, a := range t.answered {
-		if a.from == id {
-			return a.incarnation == r.Of(id)
-		}
-	}
-	return false
+	return slices.Contains(t.answered, answer{id, r.Of(id)})
 }
 
 // Count is the number of members whose present disk has answered.
