@@ -229,7 +229,7 @@ func TestAForeignDiskIsRefused(t *testing.T) {
 	}
 	c.Self = 8
 	if err := Run(t.Context(), c, Options{}); !errors.Is(err, disk.ErrForeign) ||
-		!strings.Contains(err.Error(), "witness is 7, this one's is 8") {
+		!strings.Contains(err.Error(), `that of witness 7 of cluster "c", and this is witness 8`) {
 		t.Errorf("%v", err)
 	}
 }

@@ -157,7 +157,7 @@ func TestPromisesSurviveCrashes(t *testing.T) {
 // state prints all that a witness promises.
 func state(w *Witness) string {
 	text := ""
-	for r := range w.Snapshot() {
+	for _, r := range w.Snapshot() {
 		text += fmt.Sprintf("%x\n", r)
 	}
 	return text

@@ -134,6 +134,10 @@ func (w *Witness) answer() *witnessv1.Message {
 
 // ask serves a question to a life, and reports whether the answer waits for the disk.
 func (w *Witness) ask(l *life, m, answer *witnessv1.Message) (wait bool) {
+	if l.frozen && m.Kind != witnessv1.Kind_RECOVERY_DATA {
+		w.refuse(answer, refusedFrozen)
+		return false
+	}
 	switch m.Kind {
 	case witnessv1.Kind_RECORD:
 		return w.save(l, m, answer)
@@ -145,19 +149,11 @@ func (w *Witness) ask(l *life, m, answer *witnessv1.Message) (wait bool) {
 		return true
 	}
 	w.stats.Checks++
-	if l.frozen {
-		w.refuse(answer, refusedFrozen)
-	} else {
-		answer.Accepted = l.cache.Free(m.Hashes)
-	}
+	answer.Accepted = l.cache.Free(m.Hashes)
 	return false // it says nothing that a crash could take back: what is not durable yet counts as saved
 }
 
 func (w *Witness) save(l *life, m, answer *witnessv1.Message) (wait bool) {
-	if l.frozen {
-		w.refuse(answer, refusedFrozen)
-		return false
-	}
 	held, taken := l.cache.Held(), l.cache.Taken()
 	switch l.cache.Save(identity(m.Id), m.Hashes, m.Request) {
 	case cache.Accepted:
@@ -183,10 +179,6 @@ func (w *Witness) save(l *life, m, answer *witnessv1.Message) (wait bool) {
 }
 
 func (w *Witness) collect(l *life, m, answer *witnessv1.Message) {
-	if l.frozen {
-		w.refuse(answer, refusedFrozen)
-		return
-	}
 	record := appendHead(w.effects.memory, recordDropped, l.number, l.term)
 	for _, d := range m.Drops {
 		if d.GetId() != nil && l.cache.Drop(d.Hash, identity(d.Id)) {
@@ -247,37 +239,33 @@ func (w *Witness) bar(m, answer *witnessv1.Message, highest uint64) (wait bool) 
 // manage begins or ends a life, and reports whether the answer waits for the disk.
 func (w *Witness) manage(m, answer *witnessv1.Message) (wait bool) {
 	l, highest := w.find(m.Partition, m.Term)
-	if m.Kind == witnessv1.Kind_END {
+	why := ""
+	switch {
+	case m.Kind == witnessv1.Kind_END:
 		if l != nil || m.Term > highest {
 			w.end(m.Partition, m.Term)
 			w.persist(appendHead(w.effects.memory, recordEnded, m.Partition, m.Term))
 		}
-		answer.Accepted = true
-		return true
-	}
-	switch {
 	case w.config.Disk != "" && m.Disk != w.config.Disk:
-		w.refuse(answer,
-			fmt.Sprintf("disk: this witness's is %q, not %q, and knows nothing of what was saved there",
-				w.config.Disk, m.Disk))
-		return false
+		why = fmt.Sprintf("disk: this witness's is %q, not %q, and knows nothing of what was saved there",
+			w.config.Disk, m.Disk)
 	case l != nil && l.frozen:
-		w.refuse(answer, refusedFrozen)
-		return false
+		why = refusedFrozen
 	case l != nil: // asked again
-		answer.Accepted = true
-		return true
 	case m.Term <= highest:
 		answer.Term = highest
-		w.refuse(answer, fmt.Sprintf("term: %d is not above %d, which was begun or ended here", m.Term, highest))
+		why = fmt.Sprintf("term: %d is not above %d, which was begun or ended here", m.Term, highest)
+	default:
+		if begun, err := w.begin(m.Partition, m.Term, w.config.Slots, false); err != nil {
+			why = err.Error()
+		} else {
+			w.persist(appendStarted(w.effects.memory, begun))
+		}
+	}
+	if why != "" {
+		w.refuse(answer, why)
 		return false
 	}
-	l, err := w.begin(m.Partition, m.Term, w.config.Slots, false)
-	if err != nil {
-		w.refuse(answer, err.Error())
-		return false
-	}
-	w.persist(appendStarted(w.effects.memory, l))
 	answer.Accepted = true
 	return true
 }

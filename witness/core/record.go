@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/witness/cache"
@@ -24,15 +23,19 @@ const (
 	recordPromises = 7
 )
 
-// persist adds a record to what is persisted: it was appended to the memory of the next effects. Memory that has grown
-// meanwhile leaves earlier records where they were.
+// persist adds a record to what is persisted: it was appended to the memory of the next effects.
 func (w *Witness) persist(appended []byte) {
-	if w.config.Volatile {
-		return
+	if !w.config.Volatile {
+		w.effects.persist(appended)
 	}
-	begin, end := len(w.effects.memory), len(appended)
-	w.effects.memory = appended
-	w.effects.Persist = append(w.effects.Persist, appended[begin:end:end])
+}
+
+// persist adds a record, which was appended to the memory. Memory that has grown meanwhile leaves earlier records where
+// they were.
+func (e *Effects) persist(appended []byte) {
+	begin, end := len(e.memory), len(appended)
+	e.memory = appended
+	e.Persist = append(e.Persist, appended[begin:end:end])
 }
 
 // persistPromise does so for a record that has a head alone and is a promise.
@@ -122,84 +125,80 @@ func (w *Witness) Restore(record []byte) error {
 	if r.failed || number >= maxPartitions || term == 0 || term > most {
 		return errRecord
 	}
-	return w.restore(record[0], uint32(number), term, r)
+	if err := w.restore(record[0], uint32(number), term, r); err != nil {
+		return fmt.Errorf("%w: kind %d of partition %d in term %d: %w", errRecord, record[0], number, term, err)
+	}
+	if r.failed || len(r.data) > 0 {
+		return errRecord
+	}
+	return nil
 }
 
 func (w *Witness) restore(kind byte, number uint32, term uint64, r *reader) error {
 	l, highest := w.find(number, term)
 	switch kind {
 	case recordPromises:
-		return w.restorePromises(number, term, r)
+		p := w.raise(number, 0)
+		if promises := term; promises < p.promises {
+			return fmt.Errorf("it is after %d promises", p.promises)
+		}
+		p.promises = term
 	case recordStarted:
-		return w.restoreStarted(number, term, highest, r)
+		slots, round := r.uvarint(), r.uvarint()
+		if slots > cache.MaxSlots || term <= highest {
+			return fmt.Errorf("it has %d slots, and is after term %d", slots, highest)
+		}
+		l, err := w.begin(number, term, int(slots), true)
+		if err != nil {
+			return err
+		}
+		l.cache.SetRound(round)
 	case recordSaved, recordDropped, recordFrozen:
 		if l == nil || kind != recordFrozen && l.frozen {
-			return fmt.Errorf("%w: kind %d of partition %d in term %d, which is not in normal mode",
-				errRecord, kind, number, term)
+			return errors.New("it is not in normal mode")
 		}
-	}
-	switch kind {
-	case recordSaved:
-		w.partitions[number].promises++
-		return w.restoreSaved(l, r)
-	case recordDropped:
-		return restoreDropped(l, r)
-	}
-	if len(r.data) > 0 {
-		return errRecord
-	}
-	switch kind {
-	case recordFrozen:
-		w.partitions[number].promises++
-		l.frozen = true
+		return w.restoreIn(l, kind, r)
 	case recordEnded:
 		w.end(number, term)
 	case recordBarred:
 		w.raise(number, term).promises++
 	default:
-		return fmt.Errorf("%w: kind %d", errRecord, kind)
+		return errors.New("there is no such kind")
 	}
 	return nil
 }
 
-func (w *Witness) restoreStarted(number uint32, term, highest uint64, r *reader) error {
-	slots, round := r.uvarint(), r.uvarint()
-	if r.failed || len(r.data) > 0 || slots > cache.MaxSlots || term <= highest {
-		return fmt.Errorf("%w: partition %d began in term %d after %d", errRecord, number, term, highest)
+// restoreIn takes a record of what a life holds.
+func (w *Witness) restoreIn(l *life, kind byte, r *reader) error {
+	switch kind {
+	case recordSaved:
+		w.partitions[l.number].promises++
+		return w.restoreSaved(l, r)
+	case recordDropped:
+		return restoreDropped(l, r)
 	}
-	l, err := w.begin(number, term, int(slots), true)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errRecord, err)
-	}
-	l.cache.SetRound(round)
+	w.partitions[l.number].promises++
+	l.frozen = true
 	return nil
 }
 
 func (w *Witness) restoreSaved(l *life, r *reader) error {
 	age, count := r.uvarint(), r.uvarint()
-	if r.failed || count == 0 || count > cache.MaxHashes {
-		return errRecord
+	if count == 0 || count > cache.MaxHashes {
+		return fmt.Errorf("it has %d hashes", count)
 	}
 	w.hashes = w.hashes[:0]
 	for range count {
 		w.hashes = append(w.hashes, r.fixed())
 	}
 	id := cache.ID{Session: r.fixed(), Number: r.uvarint()}
-	if r.failed || len(r.data) > cache.MaxRequest {
-		return errRecord
+	request := r.data
+	if r.data = nil; r.failed || len(request) > cache.MaxRequest {
+		return fmt.Errorf("its request has %d bytes", len(request))
 	}
-	if outcome := l.cache.Restore(id, w.hashes, r.data, age); outcome != cache.Accepted {
-		return fmt.Errorf("%w: a saved request does not fit the others (%d)", errRecord, outcome)
+	if outcome := l.cache.Restore(id, w.hashes, request, age); outcome != cache.Accepted {
+		return fmt.Errorf("a saved request does not fit the others (%d)", outcome)
 	}
-	return nil
-}
-
-func (w *Witness) restorePromises(number uint32, promises uint64, r *reader) error {
-	p := w.raise(number, 0)
-	if len(r.data) > 0 || promises < p.promises {
-		return fmt.Errorf("%w: %d promises in partition %d, after %d", errRecord, promises, number, p.promises)
-	}
-	p.promises = promises
 	return nil
 }
 
@@ -207,7 +206,7 @@ func restoreDropped(l *life, r *reader) error {
 	for len(r.data) > 0 {
 		hash, session, number := r.fixed(), r.fixed(), r.uvarint()
 		if r.failed || !l.cache.Drop(hash, cache.ID{Session: session, Number: number}) {
-			return fmt.Errorf("%w: it drops what is not held", errRecord)
+			return errors.New("it drops what is not held")
 		}
 	}
 	l.cache.AddRound()
@@ -220,36 +219,30 @@ func (p *partition) shows() bool {
 	return p.highest == p.ended || n > 0 && p.lives[n-1].term == p.highest
 }
 
-// Snapshot yields records that restore the present state, instead of all that were persisted. Each is valid until the
-// next.
-func (w *Witness) Snapshot() iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		var b []byte
-		for number, p := range w.partitions {
-			for _, l := range p.lives {
-				if b = appendStarted(b[:0], l); !yield(b) {
-					return
-				}
-				for _, element := range l.cache.Order() {
-					s := l.cache.At(element, w.hashes[:0])
-					w.hashes = s.Hashes
-					if b = appendSaved(b[:0], l, s); !yield(b) {
-						return
-					}
-				}
-				if b = appendHead(b[:0], recordFrozen, l.number, l.term); l.frozen && !yield(b) {
-					return
-				}
+// Snapshot lists records that restore the present state, instead of all that were persisted.
+func (w *Witness) Snapshot() [][]byte {
+	e := &Effects{memory: make([]byte, 0, w.LiveBytes())}
+	for number, p := range w.partitions {
+		for _, l := range p.lives {
+			e.persist(appendStarted(e.memory, l))
+			for _, element := range l.cache.Order() {
+				s := l.cache.At(element, w.hashes[:0])
+				w.hashes = s.Hashes
+				e.persist(appendSaved(e.memory, l, s))
 			}
-			if b = appendHead(b[:0], recordEnded, uint32(number), p.ended); p.ended > 0 && !yield(b) {
-				return
-			}
-			if b = appendHead(b[:0], recordBarred, uint32(number), p.highest); !p.shows() && !yield(b) {
-				return
-			}
-			if b = appendHead(b[:0], recordPromises, uint32(number), p.promises); p.promises > 0 && !yield(b) {
-				return
+			if l.frozen {
+				e.persist(appendHead(e.memory, recordFrozen, l.number, l.term))
 			}
 		}
+		if p.ended > 0 {
+			e.persist(appendHead(e.memory, recordEnded, uint32(number), p.ended))
+		}
+		if !p.shows() {
+			e.persist(appendHead(e.memory, recordBarred, uint32(number), p.highest))
+		}
+		if p.promises > 0 {
+			e.persist(appendHead(e.memory, recordPromises, uint32(number), p.promises))
+		}
 	}
+	return e.Persist
 }

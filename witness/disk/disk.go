@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
+	"os"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -40,14 +40,14 @@ type Options struct {
 	FS        vfs.FS // nil: that of the operating system
 	Directory string // made if it is missing; with Memory, it may be empty
 	Identity
-	// Memory keeps no log: each start is one on a disk that has lost everything, under a new name.
+	// Memory keeps the log in memory: each start is one on a disk that has lost everything, under a new name.
 	Memory bool
 }
 
 // State is what the records of the log add up to.
 type State interface {
 	Restore(record []byte) error // takes a record, in the order of the log; the record isn't kept
-	Snapshot() iter.Seq[[]byte]  // records that lead to the present state
+	Snapshot() [][]byte          // records that lead to the present state
 }
 
 // record is the identity as it lies in its file, in JSON, for people too.
@@ -74,7 +74,7 @@ type Disk struct {
 	record    record
 	isNew     bool
 	lock      io.Closer
-	log       *log // nil with Memory
+	*log
 }
 
 // Identify opens a directory, making it if need be, and names its disk. A disk that does not hold what was durable on
@@ -83,13 +83,11 @@ func Identify(o Options) (*Disk, error) {
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
-	d := &Disk{fs: o.FS, directory: o.Directory}
 	if o.Directory == "" {
 		if !o.Memory {
 			return nil, errors.New("directory: give the witness's own, or choose durability Memory")
 		}
-		d.record.Disk, d.isNew = durable.NewName(), true
-		return d, nil
+		o.FS, o.Directory = vfs.NewMem(), "/" // all of it goes with the process
 	}
 	if err := durable.MakeDirectory(o.FS, o.Directory); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
@@ -98,7 +96,7 @@ func Identify(o Options) (*Disk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("directory %s: %w", o.Directory, err)
 	}
-	d.lock = lock
+	d := &Disk{fs: o.FS, directory: o.Directory, lock: lock, log: &log{}}
 	if err := d.identify(o); err != nil {
 		return nil, fmt.Errorf("directory %s: %w", o.Directory, errors.Join(err, d.Close()))
 	}
@@ -126,7 +124,7 @@ func (d *Disk) identify(o Options) error {
 		}
 	}
 	if known && damage == "" && !d.record.Memory && !o.Memory {
-		d.log = d.newLog()
+		d.log = d.newLog(d.fs, d.directory)
 		err := d.log.read(func([]byte) error { return nil }) // what the records mean is found when they are loaded
 		if err == nil || !errors.Is(err, durable.ErrDamaged) {
 			return err
@@ -138,14 +136,9 @@ func (d *Disk) identify(o Options) error {
 
 // check refuses a disk that is not the wanted one, naming what differs.
 func (d *Disk) check(want Identity) error {
-	for _, f := range []struct {
-		field     string
-		got, want any
-	}{{"cluster", d.record.Cluster, want.Cluster}, {"witness", d.record.Witness, want.Witness}} {
-		if f.got != f.want {
-			return fmt.Errorf("%w: its %s is %v, this one's is %v; give the witness its own directory", ErrForeign,
-				f.field, f.got, f.want)
-		}
+	if got := d.record.Identity; got != want {
+		return fmt.Errorf("%w: it is that of witness %d of cluster %q, and this is witness %d of cluster %q; "+
+			"give the witness its own directory", ErrForeign, got.Witness, got.Cluster, want.Witness, want.Cluster)
 	}
 	return nil
 }
@@ -161,12 +154,12 @@ func (d *Disk) begin(o Options, damage string) error {
 	if err := d.clear(); err != nil {
 		return err
 	}
-	d.isNew, d.log = true, nil
-	if !o.Memory {
-		d.log = d.newLog()
-		if err := d.log.rewrite(func(func([]byte) bool) {}); err != nil {
-			return err
-		}
+	d.isNew, d.log = true, d.newLog(d.fs, d.directory)
+	if o.Memory {
+		d.log = d.newLog(vfs.NewMem(), "/")
+	}
+	if err := d.Rewrite(nil); err != nil {
+		return err
 	}
 	d.record.Memory, d.record.Lost = o.Memory, false
 	return d.writeIdentity()
@@ -174,27 +167,35 @@ func (d *Disk) begin(o Options, damage string) error {
 
 // clear removes log and mark of an earlier disk, or moves them aside if it is lost.
 func (d *Disk) clear() error {
-	aside := d.fs.PathJoin(d.directory, asideDirectory)
 	for _, name := range []string{logFile, markFile} {
-		path := d.fs.PathJoin(d.directory, name)
-		if there, err := durable.Exists(d.fs, path); err != nil {
-			return err
-		} else if there && d.record.Lost {
-			if err := durable.MakeDirectory(d.fs, aside); err != nil {
-				return err
-			}
-			if err := d.fs.Rename(path, d.fs.PathJoin(aside, name)); err != nil {
-				return err
-			}
-			if err := durable.Sync(d.fs, aside); err != nil {
-				return err
-			}
+		var err error
+		if d.record.Lost {
+			err = d.setAside(name)
 		}
-		if err := durable.Remove(d.fs, d.directory, name); err != nil {
+		if err == nil {
+			err = durable.Remove(d.fs, d.directory, name)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// setAside moves a file of a lost disk, if there is one.
+func (d *Disk) setAside(name string) error {
+	aside := d.fs.PathJoin(d.directory, asideDirectory)
+	err := durable.MakeDirectory(d.fs, aside)
+	if err == nil {
+		err = d.fs.Rename(d.fs.PathJoin(d.directory, name), d.fs.PathJoin(aside, name))
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = durable.Sync(d.fs, aside)
+	}
+	return err
 }
 
 // checkEmpty refuses a log whose identity is gone: it may be anybody's.
@@ -211,8 +212,8 @@ func (d *Disk) checkEmpty() error {
 	return nil
 }
 
-func (d *Disk) newLog() *log {
-	return &log{fs: d.fs, directory: d.directory, seed: d.record.seed()}
+func (d *Disk) newLog(fs vfs.FS, directory string) *log {
+	return &log{fs: fs, directory: directory, seed: d.record.seed()}
 }
 
 // Name is the disk's, at random.
@@ -228,16 +229,13 @@ func (d *Disk) New() bool { return d.isNew }
 
 // Load restores a state from the log, and then writes the log anew, without what was torn or is not needed.
 func (d *Disk) Load(s State) error {
-	if d.log == nil {
-		return nil
-	}
 	if err := d.log.read(s.Restore); err != nil {
 		if errors.Is(err, durable.ErrDamaged) {
 			err = errors.Join(fmt.Errorf("%w: %w", ErrDamaged, err), d.Lose(err.Error()))
 		}
 		return err
 	}
-	return d.log.rewrite(s.Snapshot())
+	return d.Rewrite(s.Snapshot())
 }
 
 // Lose gives the disk up, and says why: what is on it is an older copy of what it was. The next start is one on an
@@ -247,42 +245,9 @@ func (d *Disk) Lose(why string) error {
 	return d.writeIdentity()
 }
 
-// Append makes a commit durable: all of it, or, if a crash comes first, nothing of it. After an error the disk can't be
-// trusted any more, and every further call returns that error. With Memory it does nothing.
-func (d *Disk) Append(c *Commit) error {
-	if d.log == nil {
-		return nil
-	}
-	return d.log.append(c)
-}
-
-// Rewrite replaces all records by those of a snapshot, which are durable when it returns. Errors are as those of
-// Append.
-func (d *Disk) Rewrite(records iter.Seq[[]byte]) error {
-	if d.log == nil {
-		return nil
-	}
-	return d.log.rewrite(records)
-}
-
-// Size is that of the log, in bytes.
-func (d *Disk) Size() int64 {
-	if d.log == nil {
-		return 0
-	}
-	return d.log.size
-}
-
 // Close closes the files. What was appended is durable already.
 func (d *Disk) Close() error {
-	var errs []error
-	if d.log != nil {
-		errs = append(errs, d.log.close())
-	}
-	if d.lock != nil {
-		errs = append(errs, d.lock.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(d.log.close(), d.lock.Close())
 }
 
 func (d *Disk) writeIdentity() error {

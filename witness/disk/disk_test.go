@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -32,14 +31,11 @@ func (l *list) Restore(record []byte) error {
 	return nil
 }
 
-func (l *list) Snapshot() iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		for _, r := range l.records {
-			if !yield([]byte(r)) {
-				return
-			}
-		}
+func (l *list) Snapshot() (records [][]byte) {
+	for _, r := range l.records {
+		records = append(records, []byte(r))
 	}
+	return records
 }
 
 func options(fs vfs.FS) Options {
@@ -301,10 +297,12 @@ func TestAForeignDiskIsRefused(t *testing.T) {
 	d, _ := mustOpen(t, options(fs))
 	mustClose(t, d)
 	for field, o := range map[string]Options{
-		"cluster is c, this one's is other": {
+		`witness 7 of cluster "c", and this is witness 7 of cluster "other"`: {
 			FS: fs, Directory: "witness", Identity: Identity{Cluster: "other", Witness: 7},
 		},
-		"witness is 7, this one's is 8": {FS: fs, Directory: "witness", Identity: Identity{Cluster: "c", Witness: 8}},
+		`witness 7 of cluster "c", and this is witness 8 of cluster "c"`: {
+			FS: fs, Directory: "witness", Identity: Identity{Cluster: "c", Witness: 8},
+		},
 	} {
 		for _, o.Memory = range []bool{false, true} {
 			if _, err := Identify(o); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), field) ||

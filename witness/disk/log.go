@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"iter"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -166,13 +165,11 @@ func checkTorn(rest []byte, at int, expected, seed uint64) error {
 	return nil
 }
 
-// append writes a commit and returns when it is durable.
-func (l *log) append(c *Commit) error {
+// Append makes a commit durable: all of it, or, if a crash comes first, nothing of it. After an error the disk can't be
+// trusted any more, and every further call returns that error.
+func (l *log) Append(c *Commit) error {
 	if l.err != nil || c.Size() == 0 {
 		return l.err
-	}
-	if l.file == nil {
-		return errors.New("the log was not loaded")
 	}
 	err := l.write(l.file, c)
 	if err == nil {
@@ -212,63 +209,65 @@ func (l *log) write(file vfs.File, c *Commit) error {
 	return err
 }
 
-// rewrite makes another file the log, at once.
-func (l *log) rewrite(records iter.Seq[[]byte]) error {
+// Rewrite replaces all records by those of a snapshot, which are durable when it returns. Errors are as those of Append.
+func (l *log) Rewrite(records [][]byte) error {
 	if l.err != nil {
 		return l.err
 	}
 	return l.fail(l.replace(records))
 }
 
-func (l *log) replace(records iter.Seq[[]byte]) error {
+// replace makes another file the log, at once.
+func (l *log) replace(records [][]byte) error {
 	path := l.fs.PathJoin(l.directory, logFile)
 	file, err := l.fs.Create(path+newSuffix, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
-	old := l.file
-	l.file, l.size = file, durable.MarkBytes // closed in any case
-	if old != nil {
-		if err := old.Close(); err != nil {
-			return err
-		}
+	if l.file != nil {
+		err = l.file.Close()
 	}
-	if _, err := file.Write(durable.Mark{Number: l.number}.Append(nil, l.seed)); err != nil {
-		return err
+	l.file, l.size = file, durable.MarkBytes // closed in any case
+	if err == nil {
+		_, err = file.Write(durable.Mark{Number: l.number}.Append(nil, l.seed))
 	}
 	var c Commit
-	for record := range records {
-		if c.Add(record); c.Size() >= rewriteBytes {
-			if err := l.write(file, &c); err != nil {
-				return err
-			}
+	for _, record := range records {
+		c.Add(record)
+		if err == nil && c.Size() >= rewriteBytes {
+			err = l.write(file, &c)
 			c.Reset()
 		}
 	}
-	if c.Size() > 0 {
-		if err := l.write(file, &c); err != nil {
-			return err
-		}
+	if err == nil && c.Size() > 0 {
+		err = l.write(file, &c)
 	}
-	if err := file.Sync(); err != nil {
+	if err == nil {
+		err = file.Sync()
+	}
+	if err == nil {
+		err = l.fs.Rename(path+newSuffix, path)
+	}
+	if err == nil {
+		err = durable.Sync(l.fs, l.directory)
+	}
+	mark := durable.Mark{Number: l.number}
+	switch {
+	case err != nil:
 		return err
+	case l.mark == nil:
+		l.mark, err = durable.CreateMark(l.fs, l.directory, markFile, l.seed, mark)
+	default:
+		err = l.mark.Write(mark)
 	}
-	if err := l.fs.Rename(path+newSuffix, path); err != nil {
-		return err
+	if err == nil {
+		err = l.syncMark()
 	}
-	if err := durable.Sync(l.fs, l.directory); err != nil {
-		return err
-	}
-	if l.mark != nil {
-		if err := l.mark.Write(durable.Mark{Number: l.number}); err != nil {
-			return err
-		}
-		return l.syncMark()
-	}
-	l.mark, err = durable.CreateMark(l.fs, l.directory, markFile, l.seed, durable.Mark{Number: l.number})
-	l.marked = time.Now()
 	return err
 }
+
+// Size is that of the log, in bytes.
+func (l *log) Size() int64 { return l.size }
 
 func (l *log) close() error {
 	var errs []error

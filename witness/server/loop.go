@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"errors"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -192,11 +191,8 @@ func (l *loop) commit() {
 	l.busy = true
 	work := func() error { return d.Append(c) }
 	if d.Size()+int64(c.Size()) > max(l.s.options.CompactAbove, 2*w.LiveBytes()) {
-		var records [][]byte
-		for r := range w.Snapshot() {
-			records = append(records, slices.Clone(r))
-		}
-		work = func() error { return d.Rewrite(slices.Values(records)) }
+		records := w.Snapshot()
+		work = func() error { return d.Rewrite(records) }
 		l.s.metrics.rewrites.Inc()
 	}
 	l.commits <- func() error {

@@ -55,10 +55,7 @@ func (x *witness) start() {
 	x.Core = made
 	x.returns()
 	if x.node.Draw.Chance(300) { // its log is written anew
-		x.Log = nil
-		for record := range made.Snapshot() {
-			x.Log = append(x.Log, slices.Clone(record))
-		}
+		x.Log = made.Snapshot()
 	}
 }
 
