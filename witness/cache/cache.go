@@ -1,12 +1,11 @@
-// Package cache is what one life of a CURP witness holds: the requests that its clients saved, found by the hashes of
-// their keys (sections 4.1, 4.2 and 4.5 of the paper).
+// Package cache is what one life of a CURP witness holds: the requests that its clients saved, each found by the hash
+// of its key (sections 4.1, 4.2 and 4.5 of the paper). The paper's requests may have several keys; none has here.
 package cache
 
 import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"slices"
 )
 
 const (
@@ -18,8 +17,6 @@ const (
 	MaxSlots = 1 << 20
 	// MaxRequest is the size of the largest request that is saved, in bytes (section 5.2).
 	MaxRequest = 2 << 10
-	// MaxHashes bounds how many hashes a request has, so that its check stays cheap.
-	MaxHashes = 64
 	// StaleAfter is how many rounds of gc a record has to outlast before it is suspected to be garbage (section 4.5).
 	StaleAfter = 3
 )
@@ -37,9 +34,9 @@ type Outcome uint8
 
 // The outcomes. All but Accepted leave the cache as it is.
 const (
-	Accepted  Outcome = iota // it is held, on all its hashes
-	Conflict                 // another request holds one of its hashes
-	Full                     // one of its sets has no free slot
+	Accepted  Outcome = iota // it is held
+	Conflict                 // another request holds its hash
+	Full                     // the hash's set has no free slot
 	NoMemory                 // the budget is used up
 	Different                // another request has the same ID
 )
@@ -59,8 +56,7 @@ func (b *Budget) take(n int64, force bool) bool {
 	return true
 }
 
-// Cache is a set-associative cache of requests. A request takes a slot for each of its hashes, all or none. It is not
-// safe for concurrent use. Saving and dropping allocate nothing, except when more requests are held than ever before.
+// Cache is a set-associative cache of requests, each of which takes a slot. It is not safe for concurrent use. Saving and dropping allocate nothing, except when more requests are held than ever before.
 type Cache struct {
 	slots    []slot
 	shift    uint
@@ -69,25 +65,23 @@ type Cache struct {
 	free     []int32  // entries that hold nothing; the last is taken first, since its memory was used lately
 	round    uint64   // how many rounds of gc there were
 	held     int      // requests
-	taken    int      // slots
 	bytes    int      // of the requests that are held
 	suspects int      // entries that are suspected
 	budget   *Budget
 	fixed    int64 // what the slots took of the budget
 }
 
-// slot holds one hash of a request.
+// slot holds the hash of a request.
 type slot struct {
 	hash  uint64
 	entry int32 // index + 1; 0: the slot is free
-	next  int32 // the slot of the request's next hash, + 1; 0: none
 }
 
 // entry is a request that is held, or is free.
 type entry struct {
 	id        ID
 	written   uint64 // the round in which it was saved
-	first     int32  // the slot of its first hash, + 1; 0: the entry is free
+	slot      int32  // that of its hash, + 1; 0: the entry is free
 	length    int32  // of the request
 	suspected bool
 }
@@ -131,121 +125,71 @@ func (c *Cache) set(hash uint64) int {
 	return int((hash*0x9e3779b97f4a7c15)>>c.shift) * Ways
 }
 
-// find returns the slot that holds a hash, or -1, how many slots of its set are free, and the last of these.
-func (c *Cache) find(hash uint64) (at, free, empty int) {
-	at = -1
+// find returns the slot that holds a hash, and the last free one of its set, or -1 for each.
+func (c *Cache) find(hash uint64) (at, empty int) {
+	at, empty = -1, -1
 	begin := c.set(hash)
 	for i := range c.slots[begin : begin+Ways] {
 		switch s := &c.slots[begin+i]; {
 		case s.entry == 0:
-			free, empty = free+1, begin+i
+			empty = begin + i
 		case s.hash == hash:
 			at = begin + i
 		}
 	}
-	return at, free, empty
+	return at, empty
 }
 
-// holds reports whether a request that is held touches a hash.
-func (c *Cache) holds(hash uint64) bool {
-	at, _, _ := c.find(hash)
+// Holds reports whether a request that is held touches a hash.
+func (c *Cache) Holds(hash uint64) bool {
+	at, _ := c.find(hash)
 	return at >= 0
 }
 
-// Save holds a request, which has 1 to MaxHashes hashes and at most MaxRequest bytes; it is copied. One that is held
-// already is accepted again. A hash that is named twice counts once.
-func (c *Cache) Save(id ID, hashes []uint64, request []byte) Outcome {
-	return c.save(id, hashes, request, c.round, false)
+// Save holds a request, which has at most MaxRequest bytes; it is copied. One that is held already is accepted again.
+func (c *Cache) Save(id ID, hash uint64, request []byte) Outcome {
+	return c.save(id, hash, request, c.round, false)
 }
 
 // Restore holds a request that had outlasted some rounds of gc before. Only a budget that is used up does not stop it.
-func (c *Cache) Restore(id ID, hashes []uint64, request []byte, age uint64) Outcome {
-	return c.save(id, hashes, request, c.round-min(age, c.round), true)
+func (c *Cache) Restore(id ID, hash uint64, request []byte, age uint64) Outcome {
+	return c.save(id, hash, request, c.round-min(age, c.round), true)
 }
 
-func (c *Cache) save(id ID, hashes []uint64, request []byte, written uint64, force bool) Outcome {
-	outcome, known, missing := c.check(id, hashes, request)
-	if outcome != Accepted || missing == 0 {
-		return outcome
-	}
-	e := known
-	if e < 0 {
-		if len(c.free) == 0 && !c.grow(force) {
-			return NoMemory
+func (c *Cache) save(id ID, hash uint64, request []byte, written uint64, force bool) Outcome {
+	at, empty := c.find(hash)
+	switch {
+	case at >= 0:
+		return c.meet(c.slots[at].entry-1, id, request)
+	case empty < 0:
+		begin := c.set(hash)
+		for _, s := range c.slots[begin : begin+Ways] {
+			c.suspect(s.entry - 1)
 		}
-		e = c.free[len(c.free)-1]
-		c.free = c.free[:len(c.free)-1]
-		c.entries[e] = entry{id: id, written: written, length: int32(len(request))}
-		copy(c.memory(e), request)
-		c.held++
-		c.bytes += len(request)
+		return Full
+	case len(c.free) == 0 && !c.grow(force):
+		return NoMemory
 	}
-	tail := &c.entries[e].first
-	for *tail != 0 {
-		tail = &c.slots[*tail-1].next
-	}
-	for _, hash := range hashes {
-		if i := c.place(hash, e); i >= 0 {
-			*tail = int32(i) + 1
-			tail = &c.slots[i].next
-		}
-	}
+	e := c.free[len(c.free)-1]
+	c.free = c.free[:len(c.free)-1]
+	c.entries[e] = entry{id: id, written: written, slot: int32(empty) + 1, length: int32(len(request))}
+	copy(c.memory(e), request)
+	c.slots[empty] = slot{hash: hash, entry: e + 1}
+	c.held++
+	c.bytes += len(request)
 	return Accepted
 }
 
-// check decides on a request: whether it can be held, the entry that holds a part of it already, or -1, and how many of
-// its hashes have no slot yet.
-func (c *Cache) check(id ID, hashes []uint64, request []byte) (outcome Outcome, known int32, missing int) {
-	known = -1
-	for n, hash := range hashes {
-		at, free, _ := c.find(hash)
-		if at >= 0 {
-			e := c.slots[at].entry - 1
-			switch {
-			case c.entries[e].id != id:
-				c.suspect(e)
-				outcome = Conflict
-			case string(c.request(e)) != string(request):
-				return Different, -1, 0
-			default:
-				known = e
-			}
-			continue
-		}
-		if slices.Contains(hashes[:n], hash) {
-			continue // it is named twice
-		}
-		needed := 1
-		for i, earlier := range hashes[:n] {
-			if c.set(earlier) == c.set(hash) && !slices.Contains(hashes[:i], earlier) && !c.holds(earlier) {
-				needed++
-			}
-		}
-		missing++
-		if free < needed {
-			begin := c.set(hash)
-			for _, s := range c.slots[begin : begin+Ways] {
-				if s.entry != 0 {
-					c.suspect(s.entry - 1)
-				}
-			}
-			if outcome == Accepted {
-				outcome = Full
-			}
-		}
+// meet decides on a request whose hash an entry holds.
+func (c *Cache) meet(e int32, id ID, request []byte) Outcome {
+	switch {
+	case c.entries[e].id != id:
+		c.suspect(e)
+		return Conflict
+	case string(c.request(e)) != string(request):
+		return Different
 	}
-	return outcome, known, missing
-}
-
-// place puts a hash into a free slot of its set, unless it has one, and returns the slot, or -1.
-func (c *Cache) place(hash uint64, e int32) int {
-	held, _, empty := c.find(hash)
-	if held >= 0 {
-		return -1 // it was held, or is named twice
-	}
-	c.slots[empty] = slot{hash: hash, entry: e + 1}
-	c.taken++
-	return empty
+	return Accepted
 }
 
 // grow makes chunkEntries more entries.
@@ -269,35 +213,20 @@ func (c *Cache) memory(e int32) []byte {
 
 func (c *Cache) request(e int32) []byte { return c.memory(e)[:c.entries[e].length] }
 
-// Free reports whether no request that is held touches any of the hashes.
-func (c *Cache) Free(hashes []uint64) bool {
-	return !slices.ContainsFunc(hashes, c.holds)
-}
-
-// Drop frees the slot of a hash if the request that holds it has the ID, and reports whether it did. A request that is
-// left without a slot is gone.
+// Drop drops the request that holds a hash if it has the ID, and reports whether it did.
 func (c *Cache) Drop(hash uint64, id ID) bool {
-	at, _, _ := c.find(hash)
+	at, _ := c.find(hash)
 	if at < 0 || c.entries[c.slots[at].entry-1].id != id {
 		return false
 	}
 	index := c.slots[at].entry - 1
 	e := &c.entries[index]
-	link := &e.first
-	for *link != int32(at)+1 {
-		link = &c.slots[*link-1].next
+	if e.suspected {
+		c.suspects--
 	}
-	*link = c.slots[at].next
-	c.slots[at] = slot{}
-	c.taken--
-	if e.first == 0 {
-		if e.suspected {
-			c.suspects--
-		}
-		c.held--
-		c.bytes -= int(e.length)
-		*e = entry{}
-		c.free = append(c.free, index)
-	}
+	c.held--
+	c.bytes -= int(e.length)
+	c.slots[at], *e = slot{}, entry{}
+	c.free = append(c.free, index)
 	return true
 }

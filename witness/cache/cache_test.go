@@ -2,7 +2,9 @@ package cache
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -28,18 +30,18 @@ func sameSet(c *Cache, n int) []uint64 {
 	return hashes
 }
 
-func want(t *testing.T, c *Cache, outcome Outcome, id uint64, hashes ...uint64) {
+func want(t *testing.T, c *Cache, outcome Outcome, id, hash uint64) {
 	t.Helper()
-	if got := c.Save(ID{1, id}, hashes, fmt.Append(nil, "request ", id)); got != outcome {
-		t.Fatalf("request %d on %v: outcome %d, want %d", id, hashes, got, outcome)
+	if got := c.Save(ID{1, id}, hash, fmt.Append(nil, "request ", id)); got != outcome {
+		t.Fatalf("request %d on %v: outcome %d, want %d", id, hash, got, outcome)
 	}
 }
 
 func contents(c *Cache) []string {
 	var all []string
 	for _, e := range c.Order() {
-		s := c.At(e, nil)
-		all = append(all, fmt.Sprintf("%d %v %s", s.ID.Number, s.Hashes, s.Request))
+		s := c.At(e)
+		all = append(all, fmt.Sprintf("%d %d %s", s.ID.Number, s.Hash, s.Request))
 	}
 	return all
 }
@@ -56,7 +58,7 @@ func TestARequestOnAHashThatIsHeldConflicts(t *testing.T) {
 	want(t, c, Accepted, 1, 10)
 	want(t, c, Conflict, 2, 10)
 	want(t, c, Accepted, 3, 11)
-	wantContents(t, c, "1 [10] request 1", "3 [11] request 3")
+	wantContents(t, c, "1 10 request 1", "3 11 request 3")
 }
 
 func TestASetHasFourWays(t *testing.T) {
@@ -70,42 +72,19 @@ func TestASetHasFourWays(t *testing.T) {
 	want(t, c, Accepted, 9, h[Ways])
 }
 
-func TestSeveralHashesAreHeldAllOrNone(t *testing.T) {
-	c := newCache(t, 64)
-	h := sameSet(c, Ways+2)
-	elsewhere := uint64(1)
-	for c.set(elsewhere) == c.set(1) {
-		elsewhere++
-	}
-	want(t, c, Accepted, 1, h[0], h[1], h[2])
-	want(t, c, Full, 2, elsewhere, h[3], h[4]) // two in a set with one free slot
-	if !c.Free([]uint64{elsewhere, h[3], h[4]}) {
-		t.Fatal("a part of a request that was not accepted is held")
-	}
-	want(t, c, Conflict, 3, elsewhere, h[1])
-	want(t, c, Accepted, 4, elsewhere, h[3])
-	wantContents(t, c, fmt.Sprintf("1 %v request 1", h[:3]), fmt.Sprintf("4 [%d %d] request 4", elsewhere, h[3]))
-}
-
-func TestAHashThatIsNamedTwiceCountsOnce(t *testing.T) {
-	c := newCache(t, 4) // one set
-	want(t, c, Accepted, 1, 5, 5, 6, 5, 7, 8)
-	wantContents(t, c, "1 [5 6 7 8] request 1")
-}
-
 func TestARetryIsAcceptedAgain(t *testing.T) {
 	c := newCache(t, 4)
-	want(t, c, Accepted, 1, 5, 6)
-	want(t, c, Accepted, 1, 5, 6)
-	wantContents(t, c, "1 [5 6] request 1")
-	if c.Drop(5, ID{1, 1}); c.Taken() != 1 || c.Held() != 1 {
-		t.Fatalf("%d slots of %d requests are taken", c.Taken(), c.Held())
-	}
-	want(t, c, Accepted, 1, 5, 6) // what is missing of it is held again
-	wantContents(t, c, "1 [6 5] request 1")
-	if got := c.Save(ID{1, 1}, []uint64{5, 6}, []byte("something else")); got != Different {
+	want(t, c, Accepted, 1, 5)
+	want(t, c, Accepted, 1, 5)
+	wantContents(t, c, "1 5 request 1")
+	if got := c.Save(ID{1, 1}, 5, []byte("something else")); got != Different {
 		t.Fatalf("another request under the same ID: %d", got)
 	}
+	if c.Drop(5, ID{1, 1}); c.Held() != 0 || c.Bytes() != 0 || c.Holds(5) {
+		t.Fatalf("%d requests, %d bytes are left", c.Held(), c.Bytes())
+	}
+	want(t, c, Accepted, 1, 5)
+	wantContents(t, c, "1 5 request 1")
 }
 
 func TestADropMatchesHashAndID(t *testing.T) {
@@ -120,24 +99,11 @@ func TestADropMatchesHashAndID(t *testing.T) {
 			t.Errorf("%v dropped a request", miss)
 		}
 	}
-	wantContents(t, c, "1 [10] request 1", "2 [20] request 2")
+	wantContents(t, c, "1 10 request 1", "2 20 request 2")
 	if !c.Drop(10, ID{1, 1}) {
 		t.Error("nothing was dropped")
 	}
-	wantContents(t, c, "2 [20] request 2")
-}
-
-func TestARequestStaysUntilItsLastHashIsDropped(t *testing.T) {
-	c := newCache(t, 64)
-	want(t, c, Accepted, 1, 10, 20, 30)
-	for i, hash := range []uint64{20, 30, 10} {
-		if c.Held() != 1 || !c.Drop(hash, ID{1, 1}) {
-			t.Fatalf("after %d drops: %q", i, contents(c))
-		}
-	}
-	if c.Held() != 0 || c.Taken() != 0 || c.Bytes() != 0 {
-		t.Fatalf("%d requests, %d slots, %d bytes are left", c.Held(), c.Taken(), c.Bytes())
-	}
+	wantContents(t, c, "2 20 request 2")
 }
 
 func suspects(c *Cache) []uint64 {
@@ -193,7 +159,7 @@ func TestTheBudgetBoundsWhatIsHeld(t *testing.T) {
 	}
 	accepted := uint64(0)
 	for h := uint64(1); ; h++ {
-		outcome := c.Save(ID{1, h}, []uint64{h}, nil)
+		outcome := c.Save(ID{1, h}, h, nil)
 		if outcome == NoMemory {
 			break
 		}
@@ -207,7 +173,7 @@ func TestTheBudgetBoundsWhatIsHeld(t *testing.T) {
 	if _, err := New(64, b, false); err == nil {
 		t.Error("another cache fits an exhausted budget")
 	}
-	if c.Restore(ID{1, 1 << 40}, []uint64{1 << 40}, nil, 0) != Accepted {
+	if c.Restore(ID{1, 1 << 40}, 1<<40, nil, 0) != Accepted {
 		t.Error("what was durable is not restored")
 	}
 	if c.Release(); b.Used != 0 {
@@ -233,7 +199,7 @@ func TestAFullSetIsRare(t *testing.T) {
 	const runs = 50
 	for range runs {
 		c := newCache(t, DefaultSlots)
-		for c.Save(ID{1, uint64(c.Held())}, []uint64{random.Uint64()}, nil) == Accepted {
+		for c.Save(ID{1, uint64(c.Held())}, random.Uint64(), nil) == Accepted {
 		}
 		total += c.Held()
 	}
@@ -242,99 +208,58 @@ func TestAFullSetIsRare(t *testing.T) {
 	}
 }
 
-// naive is what a cache means, without slots: requests by ID.
-type naive map[ID]*naiveEntry
+// naive is what a cache means, without slots: requests by the hashes of their keys.
+type naive map[uint64]naiveEntry
 
 type naiveEntry struct {
-	hashes  []uint64
+	id      ID
 	request []byte
 }
 
-func (n naive) holder(hash uint64) (ID, bool) {
-	for id, e := range n {
-		if slices.Contains(e.hashes, hash) {
-			return id, true
-		}
-	}
-	return ID{}, false
-}
-
-// save returns what must happen; fits says whether the sets have room.
-func (n naive) save(id ID, hashes []uint64, request []byte, fits bool) Outcome {
-	var missing []uint64
-	outcome := Accepted
-	for _, h := range hashes {
-		holder, held := n.holder(h)
-		switch {
-		case held && holder != id:
-			outcome = Conflict
-		case held && !bytes.Equal(n[id].request, request):
-			return Different
-		case !held && !slices.Contains(missing, h):
-			missing = append(missing, h)
-		}
-	}
+// save returns what must happen; fits says whether the set has room.
+func (n naive) save(id ID, hash uint64, request []byte, fits bool) Outcome {
+	e, held := n[hash]
 	switch {
-	case outcome != Accepted:
-		return outcome
-	case len(missing) == 0:
+	case held && e.id != id:
+		return Conflict
+	case held && !bytes.Equal(e.request, request):
+		return Different
+	case held:
 		return Accepted
 	case !fits:
 		return Full
 	}
-	if n[id] == nil {
-		n[id] = &naiveEntry{request: request}
-	}
-	n[id].hashes = append(n[id].hashes, missing...)
+	n[hash] = naiveEntry{id, request}
 	return Accepted
 }
 
 func (n naive) drop(hash uint64, id ID) bool {
-	e := n[id]
-	if e == nil || !slices.Contains(e.hashes, hash) {
+	e, held := n[hash]
+	if !held || e.id != id {
 		return false
 	}
-	e.hashes = slices.DeleteFunc(e.hashes, func(h uint64) bool { return h == hash })
-	if len(e.hashes) == 0 {
-		delete(n, id)
-	}
+	delete(n, hash)
 	return true
 }
 
-// fits counts the sets' free slots by what the model holds.
-func (n naive) fits(c *Cache, hashes []uint64) bool {
-	taken := map[int]map[uint64]bool{}
-	add := func(h uint64) {
-		if taken[c.set(h)] == nil {
-			taken[c.set(h)] = map[uint64]bool{}
-		}
-		taken[c.set(h)][h] = true
-	}
-	for _, e := range n {
-		for _, h := range e.hashes {
-			add(h)
+// fits counts the free slots of a hash's set by what the model holds.
+func (n naive) fits(c *Cache, hash uint64) bool {
+	taken := 0
+	for h := range n {
+		if c.set(h) == c.set(hash) {
+			taken++
 		}
 	}
-	for _, h := range hashes {
-		add(h)
-	}
-	for _, set := range taken {
-		if len(set) > Ways {
-			return false
-		}
-	}
-	return true
+	return taken < Ways
 }
 
 func (n naive) contents() []string {
-	ids := make([]ID, 0, len(n))
-	for id := range n {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b ID) int { return int(a.Number) - int(b.Number) })
+	hashes := slices.SortedFunc(maps.Keys(n), func(a, b uint64) int {
+		return cmp.Or(cmp.Compare(n[a].id.Number, n[b].id.Number), cmp.Compare(a, b))
+	})
 	var all []string
-	for _, id := range ids {
-		all = append(all, fmt.Sprintf("%d %v %s", id.Number, n[id].hashes, n[id].request))
+	for _, h := range hashes {
+		all = append(all, fmt.Sprintf("%d %d %s", n[h].id.Number, h, n[h].request))
 	}
 	return all
 }
@@ -349,24 +274,23 @@ func TestRandomRequestsAgreeWithANaiveModel(t *testing.T) {
 			id := ID{1, random.Uint64N(60)}
 			if random.IntN(3) == 0 {
 				hash := random.Uint64N(keys)
-				if holder, held := model.holder(hash); held && random.IntN(2) == 0 {
-					id = holder
+				if e, held := model[hash]; held && random.IntN(2) == 0 {
+					id = e.id
 				}
 				if got, want := c.Drop(hash, id), model.drop(hash, id); got != want {
 					t.Fatalf("seed %d step %d: drop of %d by %v: %t, want %t", seed, step, hash, id, got, want)
 				}
 				continue
 			}
-			// A request's hashes follow from its ID, so that retries name the same; some name a part.
-			var hashes []uint64
-			of := rand.New(rand.NewPCG(seed, id.Number))
-			for range 1 + of.IntN(4) {
-				hashes = append(hashes, of.Uint64N(keys))
+			// A request's hash follows from its ID, as a rule, so that retries name the same.
+			hash := rand.New(rand.NewPCG(seed, id.Number)).Uint64N(keys)
+			if random.IntN(20) == 0 {
+				hash = random.Uint64N(keys)
 			}
 			request := fmt.Append(nil, "r", id.Number, random.IntN(20) == 0)
-			want := model.save(id, hashes, request, model.fits(c, hashes))
-			if got := c.Save(id, hashes, request); got != want {
-				t.Fatalf("seed %d step %d: request %v on %v: %d, want %d", seed, step, id, hashes, got, want)
+			want := model.save(id, hash, request, model.fits(c, hash))
+			if got := c.Save(id, hash, request); got != want {
+				t.Fatalf("seed %d step %d: request %v on %v: %d, want %d", seed, step, id, hash, got, want)
 			}
 			seen[want]++
 			if got, want := contents(c), model.contents(); !slices.Equal(got, want) {
@@ -383,18 +307,14 @@ func TestRandomRequestsAgreeWithANaiveModel(t *testing.T) {
 
 func TestSavingAllocatesNothing(t *testing.T) {
 	c := newCache(t, DefaultSlots)
-	hashes, request := []uint64{1, 2, 3}, make([]byte, MaxRequest)
+	hash, request := uint64(1), make([]byte, MaxRequest)
 	allocated := testing.AllocsPerRun(1000, func() {
-		hashes[0] += 3
-		hashes[1] += 3
-		hashes[2] += 3
-		id := ID{1, hashes[0]}
-		if c.Save(id, hashes, request) != Accepted {
+		hash++
+		id := ID{1, hash}
+		if c.Save(id, hash, request) != Accepted {
 			t.Fatal("not accepted")
 		}
-		for _, h := range hashes {
-			c.Drop(h, id)
-		}
+		c.Drop(hash, id)
 	})
 	if allocated != 0 {
 		t.Errorf("%v allocations for a request", allocated)

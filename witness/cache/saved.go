@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Saved is a request that is held. Its slices are valid until the cache is used again.
+// Saved is a request that is held. The request is valid until the cache is used again.
 type Saved struct {
 	ID      ID
-	Hashes  []uint64 // those that were not dropped, in the request's order
+	Hash    uint64 // of its key
 	Request []byte
 	Age     uint64 // how many rounds of gc it has outlasted
 }
@@ -41,7 +41,7 @@ func (c *Cache) TakeSuspects(yield func(Saved) bool) {
 		if e := &c.entries[i]; e.suspected {
 			e.suspected = false
 			c.suspects--
-			if !yield(c.At(int32(i), nil)) || c.suspects == 0 {
+			if !yield(c.At(int32(i))) || c.suspects == 0 {
 				return
 			}
 		}
@@ -53,32 +53,26 @@ func (c *Cache) TakeSuspects(yield func(Saved) bool) {
 func (c *Cache) Order() []int32 {
 	order := make([]int32, 0, c.held)
 	for i := range c.entries {
-		if c.entries[i].first != 0 {
+		if c.entries[i].slot != 0 {
 			order = append(order, int32(i))
 		}
 	}
 	slices.SortFunc(order, func(a, b int32) int {
 		x, y := &c.entries[a], &c.entries[b]
 		return cmp.Or(cmp.Compare(x.id.Session, y.id.Session), cmp.Compare(x.id.Number, y.id.Number),
-			cmp.Compare(c.slots[x.first-1].hash, c.slots[y.first-1].hash))
+			cmp.Compare(c.slots[x.slot-1].hash, c.slots[y.slot-1].hash))
 	})
 	return order
 }
 
-// At is an element of Order. The hashes are appended to those given.
-func (c *Cache) At(element int32, hashes []uint64) Saved {
+// At is an element of Order.
+func (c *Cache) At(element int32) Saved {
 	e := &c.entries[element]
-	for at := e.first; at != 0; at = c.slots[at-1].next {
-		hashes = append(hashes, c.slots[at-1].hash)
-	}
-	return Saved{ID: e.id, Hashes: hashes, Request: c.request(element), Age: c.round - e.written}
+	return Saved{ID: e.id, Hash: c.slots[e.slot-1].hash, Request: c.request(element), Age: c.round - e.written}
 }
 
-// Held is how many requests are held.
+// Held is how many requests are held, and slots taken.
 func (c *Cache) Held() int { return c.held }
-
-// Taken is how many slots are.
-func (c *Cache) Taken() int { return c.taken }
 
 // Slots is how many there are.
 func (c *Cache) Slots() int { return len(c.slots) }

@@ -98,7 +98,7 @@ func BenchmarkMemory(b *testing.B) {
 		random := rand.New(rand.NewPCG(1, 1))
 		m := l.records[0]
 		m.Request = make([]byte, cache.MaxRequest)
-		for w.Lives()[0].Taken < cache.DefaultSlots {
+		for w.Lives()[0].Held < cache.DefaultSlots {
 			m.Id.Number++
 			m.Hashes[0] = random.Uint64()
 			w.Receive(1, m)

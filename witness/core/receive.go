@@ -3,7 +3,6 @@ package core
 import (
 	"bytes"
 	"fmt"
-	"slices"
 
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/witness/cache"
@@ -11,20 +10,19 @@ import (
 
 // Why a question is refused, for people.
 const (
-	refusedNoLife   = "this witness has no life for the term: it ended, never began here, or was on a lost disk"
-	refusedFrozen   = "this life is in recovery mode and accepts nothing any more"
-	refusedManager  = "only the manager begins and ends lives"
-	refusedMember   = "the manager begins and ends lives, and asks which there are, and nothing else"
-	refusedLives    = "only the manager asks which lives there are"
-	refusedLarge    = "the request is larger than 2 KiB"
-	refusedNoHashes = "the request has no hashes"
-	refusedHashes   = "the request has more than 64 hashes"
-	refusedID       = "the request has no id"
-	refusedOther    = "another request was saved under this id"
-	refusedMemory   = "the memory for saved requests is used up (memory)"
-	refusedDrops    = "more than 65536 drops; send them in several GC messages"
-	refusedTerm     = "term: give one from 1 to 2^48; no changes can have led to a larger one"
-	refusedDoubt    = "the witness has just started, and waits for members to tell it that its disk is not an " +
+	refusedNoLife  = "this witness has no life for the term: it ended, never began here, or was on a lost disk"
+	refusedFrozen  = "this life is in recovery mode and accepts nothing any more"
+	refusedManager = "only the manager begins and ends lives"
+	refusedMember  = "the manager begins and ends lives, and asks which there are, and nothing else"
+	refusedLives   = "only the manager asks which lives there are"
+	refusedLarge   = "the request is larger than 2 KiB"
+	refusedHashes  = "give the hash of one key, no more and no less"
+	refusedID      = "the request has no id"
+	refusedOther   = "another request was saved under this id"
+	refusedMemory  = "the memory for saved requests is used up (memory)"
+	refusedDrops   = "more than 65536 drops; send them in several GC messages"
+	refusedTerm    = "term: give one from 1 to 2^48; no changes can have led to a larger one"
+	refusedDoubt   = "the witness has just started, and waits for members to tell it that its disk is not an " +
 		"older copy"
 	refusedNumber = "partition: give one from 0 to 65535"
 )
@@ -86,12 +84,10 @@ func refuse(from uint32, m *witnessv1.Message) string {
 		return refusedNumber
 	case m.Term == 0 || m.Term > witnessv1.MaxTerm:
 		return refusedTerm
-	case len(m.Hashes) > cache.MaxHashes:
-		return refusedHashes
 	case len(m.Drops) > maxDrops:
 		return refusedDrops
-	case len(m.Hashes) == 0 && (saves || m.Kind == witnessv1.Kind_CHECK):
-		return refusedNoHashes
+	case len(m.Hashes) != 1 && (saves || m.Kind == witnessv1.Kind_CHECK):
+		return refusedHashes
 	case saves && len(m.Request) > cache.MaxRequest:
 		return refusedLarge
 	case saves && m.Id == nil:
@@ -149,19 +145,18 @@ func (w *Witness) ask(l *life, m, answer *witnessv1.Message) (wait bool) {
 		return true
 	}
 	w.stats.Checks++
-	answer.Accepted = l.cache.Free(m.Hashes)
+	answer.Accepted = !l.cache.Holds(m.Hashes[0])
 	return false // it says nothing that a crash could take back: what is not durable yet counts as saved
 }
 
 func (w *Witness) save(l *life, m, answer *witnessv1.Message) (wait bool) {
-	held, taken := l.cache.Held(), l.cache.Taken()
-	switch l.cache.Save(identity(m.Id), m.Hashes, m.Request) {
+	held, s := l.cache.Held(), cache.Saved{ID: identity(m.Id), Hash: m.Hashes[0], Request: m.Request}
+	switch l.cache.Save(s.ID, s.Hash, s.Request) {
 	case cache.Accepted:
 		answer.Accepted = true
 		w.stats.Accepted++
-		if held != l.cache.Held() || taken != l.cache.Taken() {
-			w.persist(
-				appendSaved(w.effects.memory, l, cache.Saved{ID: identity(m.Id), Hashes: m.Hashes, Request: m.Request}))
+		if held != l.cache.Held() {
+			w.persist(appendSaved(w.effects.memory, l, s))
 			w.promise(l.number)
 		}
 		answer.Promises = w.Promises(l.number)
@@ -212,7 +207,7 @@ func (w *Witness) recover(l *life, m, answer *witnessv1.Message) {
 	page := page{answer: answer}
 	rest := l.order[min(m.Offset, uint64(len(l.order))):]
 	for len(rest) > 0 && page.hasRoom() {
-		page.add(l.cache.At(rest[0], nil))
+		page.add(l.cache.At(rest[0]))
 		rest = rest[1:]
 	}
 	answer.Last = len(rest) == 0
@@ -284,8 +279,8 @@ func (p *page) hasRoom() bool { return p.size < pageBytes && len(p.answer.Reques
 // add copies a request that is held.
 func (p *page) add(s cache.Saved) {
 	p.answer.Requests = append(p.answer.Requests, &witnessv1.Request{
-		Id: &witnessv1.ID{Session: s.ID.Session, Number: s.ID.Number}, Hashes: slices.Clone(s.Hashes),
+		Id: &witnessv1.ID{Session: s.ID.Session, Number: s.ID.Number}, Hashes: []uint64{s.Hash},
 		Request: bytes.Clone(s.Request),
 	})
-	p.size += len(s.Request) + 8*len(s.Hashes) + 32
+	p.size += len(s.Request) + 40
 }

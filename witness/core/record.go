@@ -12,7 +12,7 @@ import (
 // A record is a byte for its kind, the partition and the term, and then what the kind says. Numbers are varints, hashes
 // and sessions have 8 bytes. Restored in order, records lead to the same state, since nothing but they change it.
 const (
-	recordSaved   = 1 // age, the number of hashes, hashes, session, number, the request up to the end
+	recordSaved   = 1 // age, 1, hash, session, number, the request up to the end
 	recordDropped = 2 // for each dropped hash: hash, session, number; it also counts a round
 	recordFrozen  = 3
 	recordStarted = 4 // slots, rounds
@@ -60,10 +60,8 @@ func appendHead(b []byte, kind byte, partition uint32, term uint64) []byte {
 func appendSaved(b []byte, l *life, s cache.Saved) []byte {
 	b = appendHead(b, recordSaved, l.number, l.term)
 	b = binary.AppendUvarint(b, s.Age)
-	b = binary.AppendUvarint(b, uint64(len(s.Hashes)))
-	for _, hash := range s.Hashes {
-		b = binary.LittleEndian.AppendUint64(b, hash)
-	}
+	b = append(b, 1) // hash
+	b = binary.LittleEndian.AppendUint64(b, s.Hash)
 	b = binary.LittleEndian.AppendUint64(b, s.ID.Session)
 	b = binary.AppendUvarint(b, s.ID.Number)
 	return append(b, s.Request...)
@@ -173,7 +171,7 @@ func (w *Witness) restoreIn(l *life, kind byte, r *reader) error {
 	switch kind {
 	case recordSaved:
 		w.partitions[l.number].promises++
-		return w.restoreSaved(l, r)
+		return restoreSaved(l, r)
 	case recordDropped:
 		return restoreDropped(l, r)
 	}
@@ -182,21 +180,14 @@ func (w *Witness) restoreIn(l *life, kind byte, r *reader) error {
 	return nil
 }
 
-func (w *Witness) restoreSaved(l *life, r *reader) error {
-	age, count := r.uvarint(), r.uvarint()
-	if count == 0 || count > cache.MaxHashes {
-		return fmt.Errorf("it has %d hashes", count)
-	}
-	w.hashes = w.hashes[:0]
-	for range count {
-		w.hashes = append(w.hashes, r.fixed())
-	}
+func restoreSaved(l *life, r *reader) error {
+	age, hashes, hash := r.uvarint(), r.uvarint(), r.fixed()
 	id := cache.ID{Session: r.fixed(), Number: r.uvarint()}
 	request := r.data
-	if r.data = nil; r.failed || len(request) > cache.MaxRequest {
-		return fmt.Errorf("its request has %d bytes", len(request))
+	if r.data = nil; r.failed || hashes != 1 || len(request) > cache.MaxRequest {
+		return fmt.Errorf("it has %d hashes, and its request %d bytes", hashes, len(request))
 	}
-	if outcome := l.cache.Restore(id, w.hashes, request, age); outcome != cache.Accepted {
+	if outcome := l.cache.Restore(id, hash, request, age); outcome != cache.Accepted {
 		return fmt.Errorf("a saved request does not fit the others (%d)", outcome)
 	}
 	return nil
@@ -226,9 +217,7 @@ func (w *Witness) Snapshot() [][]byte {
 		for _, l := range p.lives {
 			e.persist(appendStarted(e.memory, l))
 			for _, element := range l.cache.Order() {
-				s := l.cache.At(element, w.hashes[:0])
-				w.hashes = s.Hashes
-				e.persist(appendSaved(e.memory, l, s))
+				e.persist(appendSaved(e.memory, l, l.cache.At(element)))
 			}
 			if l.frozen {
 				e.persist(appendHead(e.memory, recordFrozen, l.number, l.term))

@@ -12,13 +12,13 @@ type Stats struct {
 
 // Life describes one.
 type Life struct {
-	Partition    uint32
-	Term         uint64
-	Frozen       bool // in recovery mode
-	Held         int  // requests
-	Taken, Slots int
-	Bytes        int   // of the requests
-	Memory       int64 // that is allocated for them
+	Partition uint32
+	Term      uint64
+	Frozen    bool // in recovery mode
+	Held      int  // requests
+	Slots     int
+	Bytes     int   // of the requests
+	Memory    int64 // that is allocated for them
 }
 
 // Stats are the counts so far.
@@ -33,7 +33,7 @@ func (w *Witness) Lives() []Life {
 	for _, p := range w.partitions {
 		for _, l := range p.lives {
 			all = append(all, Life{
-				Partition: l.number, Term: l.term, Frozen: l.frozen, Held: l.cache.Held(), Taken: l.cache.Taken(),
+				Partition: l.number, Term: l.term, Frozen: l.frozen, Held: l.cache.Held(),
 				Slots: l.cache.Slots(), Bytes: l.cache.Bytes(), Memory: l.cache.Memory(),
 			})
 		}
@@ -43,11 +43,11 @@ func (w *Witness) Lives() []Life {
 
 // LiveBytes is about the size of a snapshot.
 func (w *Witness) LiveBytes() int64 {
-	const head, perSlot, perLife = 40, 8, 32
+	const head, perRequest, perLife = 40, 48, 32
 	size := int64(len(w.partitions)) * head
 	for _, p := range w.partitions {
 		for _, l := range p.lives {
-			size += perLife + int64(l.cache.Bytes()) + int64(l.cache.Held())*head + int64(l.cache.Taken())*perSlot
+			size += perLife + int64(l.cache.Bytes()) + int64(l.cache.Held())*perRequest
 		}
 	}
 	return size

@@ -97,7 +97,6 @@ type Witness struct {
 	lives      int
 	effects    Effects
 	unused     []*witnessv1.Message // answers for reuse
-	hashes     []uint64             // scratch
 	stats      Stats
 	forgotten  *Forgotten
 }

@@ -36,7 +36,7 @@ var (
 	descLives = prometheus.NewDesc("georegister_witness_instances",
 		"Witness instances, one for each master that the witness serves, by mode.", []string{"mode"}, nil)
 	descHeld   = prometheus.NewDesc("georegister_witness_requests", "Requests that are saved.", nil, nil)
-	descTaken  = prometheus.NewDesc("georegister_witness_slots_taken", "Slots that hold a key of a request.", nil, nil)
+	descTaken  = prometheus.NewDesc("georegister_witness_slots_taken", "Slots that hold the key of a request.", nil, nil)
 	descMemory = prometheus.NewDesc("georegister_witness_memory_bytes",
 		"Memory for slots and requests, of all lives.", nil, nil)
 	descStreams = prometheus.NewDesc("georegister_witness_streams", "Open streams of members and managers.", nil, nil)
@@ -85,11 +85,10 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	modes := map[bool]float64{}
-	var held, taken, memory float64
+	var held, memory float64
 	for _, l := range lives {
 		modes[l.Frozen]++
 		held += float64(l.Held)
-		taken += float64(l.Taken)
 		memory += float64(l.Memory)
 	}
 	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
@@ -110,7 +109,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		{descLives, gauge, modes[false], []string{"normal"}},
 		{descLives, gauge, modes[true], []string{"recovery"}},
 		{descHeld, gauge, held, nil},
-		{descTaken, gauge, taken, nil},
+		{descTaken, gauge, held, nil},
 		{descMemory, gauge, memory, nil},
 		{descStreams, gauge, float64(streams), nil},
 	} {

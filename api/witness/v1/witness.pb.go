@@ -37,7 +37,7 @@ const (
 	Kind_START_REPLY         Kind = 8 // accepted
 	Kind_END                 Kind = 9 // the manager ends it: what it holds is dropped
 	Kind_END_REPLY           Kind = 10
-	Kind_CHECK               Kind = 11 // a reader asks whether a request on hashes is saved (appendix A.1)
+	Kind_CHECK               Kind = 11 // a reader asks whether a request on a key is saved: hashes (appendix A.1)
 	Kind_CHECK_REPLY         Kind = 12 // accepted: there is none, and the life is in normal mode
 	Kind_LIVES               Kind = 13 // the manager asks which lives there are; no partition and term
 	Kind_LIVES_REPLY         Kind = 14 // lives, by partition and term; disk
@@ -256,7 +256,7 @@ type Message struct {
 	Op        uint64                 `protobuf:"varint,2,opt,name=op,proto3" json:"op,omitempty"` // the asker's number of the question
 	Partition uint32                 `protobuf:"varint,3,opt,name=partition,proto3" json:"partition,omitempty"`
 	Term      uint64                 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
-	Hashes    []uint64               `protobuf:"fixed64,5,rep,packed,name=hashes,proto3" json:"hashes,omitempty"` // of the keys that the request touches
+	Hashes    []uint64               `protobuf:"fixed64,5,rep,packed,name=hashes,proto3" json:"hashes,omitempty"` // of the one key that the request touches
 	Id        *ID                    `protobuf:"bytes,6,opt,name=id,proto3" json:"id,omitempty"`                  // of the request
 	Request   []byte                 `protobuf:"bytes,7,opt,name=request,proto3" json:"request,omitempty"`        // opaque
 	Accepted  bool                   `protobuf:"varint,8,opt,name=accepted,proto3" json:"accepted,omitempty"`
@@ -267,11 +267,11 @@ type Message struct {
 	Refused   string                 `protobuf:"bytes,13,opt,name=refused,proto3" json:"refused,omitempty"` // a reply that is not accepted: why, for people; empty for a plain conflict
 	Disk      string                 `protobuf:"bytes,14,opt,name=disk,proto3" json:"disk,omitempty"`       // START, RECOVERY_DATA: the disk that is meant; another one has lost what it saved
 	Lives     []*Life                `protobuf:"bytes,15,rep,name=lives,proto3" json:"lives,omitempty"`
-	// An answer that is refused since the witness does not know yet whether its disk is an older copy: the number of this start, at
-	// random. VOUCH: the start that is meant.
+	// An answer that is refused since the witness does not know yet whether its disk is an older copy: the number of this
+	// start, at random. VOUCH: the start that is meant.
 	Start uint64 `protobuf:"fixed64,16,opt,name=start,proto3" json:"start,omitempty"`
-	// RECORD_REPLY, RECOVERY_DATA_REPLY, if accepted: how many promises the witness had made in the partition, all durable. VOUCH: the
-	// most that the sender has heard of.
+	// RECORD_REPLY, RECOVERY_DATA_REPLY, if accepted: how many promises the witness had made in the partition, all durable.
+	// VOUCH: the most that the sender has heard of.
 	Promises      uint64 `protobuf:"varint,17,opt,name=promises,proto3" json:"promises,omitempty"`
 	View          uint64 `protobuf:"fixed64,18,opt,name=view,proto3" json:"view,omitempty"`    // VOUCH: the digest of the one that the sender is in
 	Voters        uint32 `protobuf:"varint,19,opt,name=voters,proto3" json:"voters,omitempty"` // VOUCH: how many members vouch in it, of which a majority has to

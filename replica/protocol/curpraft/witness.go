@@ -52,7 +52,7 @@ func (p *Protocol) loadWitness(slots int) {
 			stale = append(stale, bytes.Clone(key))
 			continue
 		}
-		if outcome := w.cache.Restore(idOf(c), []uint64{register.Hash(c.Key)}, raw[8:], 0); outcome != cache.Accepted {
+		if outcome := w.cache.Restore(idOf(c), register.Hash(c.Key), raw[8:], 0); outcome != cache.Accepted {
 			p.raft.Fault("a witness's records on disk contradict each other")
 		}
 	}
@@ -73,7 +73,7 @@ func (p *Protocol) accept(term uint64, c *peerv1.RaftCommand, raw []byte) bool {
 		return false
 	case p.raft.Over(c.Author, c.Number):
 		return true // it is committed
-	case w.cache.Save(idOf(c), []uint64{register.Hash(c.Key)}, raw) != cache.Accepted:
+	case w.cache.Save(idOf(c), register.Hash(c.Key), raw) != cache.Accepted:
 		p.raft.Took(pathRejected)
 		return false
 	}
@@ -118,7 +118,7 @@ func (p *Protocol) saved() *peerv1.RaftSaved {
 func (p *Protocol) held() []*peerv1.RaftCommand {
 	var commands []*peerv1.RaftCommand
 	for _, element := range p.witness.cache.Order() {
-		commands = append(commands, p.decode(p.witness.cache.At(element, nil).Request))
+		commands = append(commands, p.decode(p.witness.cache.At(element).Request))
 	}
 	return commands
 }
