@@ -3,12 +3,14 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
 
 	"github.com/georegister/georegister/replica/durable"
 )
@@ -103,13 +105,10 @@ type withoutLogs struct{ vfs.FS }
 
 func (f withoutLogs) List(path string) ([]string, error) {
 	all, err := f.FS.List(path)
-	var others []string
-	for _, name := range all {
-		if _, ok := logName(name); !ok {
-			others = append(others, name)
-		}
-	}
-	return others, err
+	return slices.DeleteFunc(all, func(name string) bool {
+		_, _, isLog := wal.ParseLogFilename(name)
+		return isLog
+	}), err
 }
 
 // markInTables reads the mark of the latest commit that the tables hold, whatever the logs have.

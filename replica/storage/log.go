@@ -5,13 +5,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/batchrepr"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
 
 	"github.com/georegister/georegister/replica/durable"
 )
@@ -34,47 +32,21 @@ const (
 	offsetsAbove = 4 // added to the type of a chunk that has a sync offset
 )
 
-// logName parses the name of a log.
-func logName(name string) (number uint64, ok bool) {
-	digits, ok := strings.CutSuffix(name, ".log")
-	if !ok {
-		return 0, false
-	}
-	number, err := strconv.ParseUint(digits, 10, 64)
-	return number, err == nil
-}
-
-// logs lists the numbers of the logs of a database, oldest first, and their names.
-func logs(fs vfs.FS, path string) (numbers []uint64, names map[uint64]string, err error) {
-	all, err := fs.List(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("list %s: %w", path, err)
-	}
-	names = map[uint64]string{}
-	for _, name := range all {
-		if n, ok := logName(name); ok {
-			numbers, names[n] = append(numbers, n), name
-		}
-	}
-	slices.Sort(numbers)
-	return numbers, names, nil
-}
-
 // checkLogs reads all logs of a database of which the tables hold the commits up to held, and returns the latest commit
 // of both. Its error wraps durable.ErrDamaged if a commit in between is missing, or was durable once and is not whole.
 func checkLogs(fs vfs.FS, path string, held, seed uint64) (latest uint64, err error) {
-	numbers, names, err := logs(fs, path)
+	logs, err := wal.Scan(wal.Dir{FS: fs, Dirname: path})
 	if err != nil {
 		return 0, err
 	}
 	latest = held
-	for _, n := range numbers {
-		name := fs.PathJoin(path, names[n])
+	for _, log := range logs {
+		_, name := log.SegmentLocation(0) // the only one: no log goes over to another device
 		data, err := durable.Read(fs, name)
 		if err != nil {
 			return 0, err
 		}
-		if latest, err = checkLog(data, uint32(n), held, latest, seed); err != nil {
+		if latest, err = checkLog(data, uint32(log.Num), held, latest, seed); err != nil {
 			return 0, fmt.Errorf("log %s is %w: %w", name, durable.ErrDamaged, err)
 		}
 	}
@@ -85,8 +57,8 @@ func checkLogs(fs vfs.FS, path string, held, seed uint64) (latest uint64, err er
 func checkLog(data []byte, log uint32, held, latest, seed uint64) (uint64, error) {
 	end := 0
 	for {
-		commit, next := readCommit(data, end, log)
-		if commit == nil {
+		commit, next, whole := readCommit(data, end, log)
+		if !whole {
 			break
 		}
 		mark, ok := markOf(commit, seed)
@@ -103,10 +75,8 @@ func checkLog(data []byte, log uint32, held, latest, seed uint64) (uint64, error
 	}
 	// A commit that was being written begins right there.
 	for at := skipPadding(data, end) + 1; at+headerBytes <= len(data); at++ {
-		if c, ok := parseChunk(data, at, log); !ok || c.kind != chunkFull && c.kind != chunkFirst {
-			continue
-		}
-		if m, ok := markOf(readChunks(data, at, log), seed); ok && m.Number > latest {
+		part, _, _ := readCommit(data, at, log)
+		if m, ok := markOf(part, seed); ok && m.Number > latest {
 			return 0,
 				fmt.Errorf("what lies behind commit %d, at byte %d, is not whole, and commit %d follows at byte %d",
 					latest, end, m.Number, at)
@@ -164,44 +134,19 @@ func skipPadding(data []byte, at int) int {
 	return end
 }
 
-// readCommit returns the whole commit at a place in a log, or nil, and where the next one begins.
-func readCommit(data []byte, at int, log uint32) (commit []byte, next int) {
-	at = skipPadding(data, at)
-	c, ok := parseChunk(data, at, log)
-	switch {
-	case !ok || c.kind != chunkFull && c.kind != chunkFirst:
-		return nil, 0
-	case c.kind == chunkFull:
-		return c.payload, c.next
-	}
-	commit = append(commit, c.payload...)
-	for c.kind != chunkLast {
-		if c, ok = parseChunk(data, skipPadding(data, c.next), log); !ok || c.kind == chunkFull ||
-			c.kind == chunkFirst {
-			return nil, 0
+// readCommit returns what is there of the commit at a place in a log, where the next one begins, and whether it is whole.
+func readCommit(data []byte, at int, log uint32) (commit []byte, next int, whole bool) {
+	for begun := false; ; begun = true {
+		c, ok := parseChunk(data, skipPadding(data, at), log)
+		if begins := c.kind == chunkFull || c.kind == chunkFirst; !ok || begins == begun {
+			return commit, at, false
 		}
-		commit = append(commit, c.payload...)
-	}
-	return commit, c.next
-}
-
-// readChunks returns what is there of the commit that begins at a place, which need not be whole.
-func readChunks(data []byte, at int, log uint32) (part []byte) {
-	for {
-		c, ok := parseChunk(data, at, log)
-		if !ok || len(part) > 0 && c.kind != chunkMiddle && c.kind != chunkLast {
-			return part
+		commit, at = append(commit, c.payload...), c.next
+		if c.kind == chunkFull || c.kind == chunkLast {
+			return commit, at, true
 		}
-		part = append(part, c.payload...)
-		if c.kind == chunkFull || c.kind == chunkLast || len(part) > batchBytes {
-			return part
-		}
-		at = skipPadding(data, c.next)
 	}
 }
-
-// batchBytes is how much of a commit tells its mark: the head of the batch, and its first record.
-const batchBytes = 64
 
 // markOf returns the mark of a commit, or of its beginning: the first record of its batch.
 func markOf(commit []byte, seed uint64) (durable.Mark, bool) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
 
 	"github.com/georegister/georegister/replica/durable"
 )
@@ -43,7 +44,7 @@ func write(t *testing.T, later bool, sizes ...int) written {
 	}
 	f := snapshot(t, fs)
 	name := f.find("db/*.log")
-	number, _ := logName(path.Base(name))
+	number, _, _ := wal.ParseLogFilename(path.Base(name))
 	record := s.now()
 	w := written{data: f[name], number: uint32(number), seed: record.seed()}
 	closeStore(t, s)
@@ -54,8 +55,8 @@ func write(t *testing.T, later bool, sizes ...int) written {
 	w.held = held.Number
 	for at := 0; ; {
 		w.ends = append(w.ends, at)
-		commit, next := readCommit(w.data, at, w.number)
-		if commit == nil {
+		_, next, whole := readCommit(w.data, at, w.number)
+		if !whole {
 			break
 		}
 		at = next
@@ -173,7 +174,7 @@ func TestAValueIsNoCommit(t *testing.T) {
 	put(t, s, 0, 2, set("k", string(inside.data)))
 	f := snapshot(t, fs)
 	name := f.find("db/*.log")
-	number, _ := logName(path.Base(name))
+	number, _, _ := wal.ParseLogFilename(path.Base(name))
 	r := s.now()
 	closeStore(t, s)
 	whole, err := checkLog(f[name], uint32(number), 0, 0, r.seed())
@@ -259,8 +260,9 @@ func FuzzCheckLog(f *testing.F) {
 }
 
 func TestAWrittenChunkIsRead(t *testing.T) {
-	if commit, next := readCommit(sealed([]byte("abc"), 9), 0, 9); string(commit) != "abc" || next != headerBytes+3 {
-		t.Errorf("%q, next at %d", commit, next)
+	commit, next, whole := readCommit(sealed([]byte("abc"), 9), 0, 9)
+	if string(commit) != "abc" || next != headerBytes+3 || !whole {
+		t.Errorf("%q, whole: %v, next at %d", commit, whole, next)
 	}
 	if _, err := checkLog(sealed([]byte("abc"), 9), 9, 0, 0, 0); err == nil || errors.Is(err, durable.ErrDamaged) {
 		t.Errorf("a commit without a mark: %v", err)
