@@ -129,10 +129,14 @@ func (n *node) begin(ctx context.Context, from runtime.Inheritance, handovers []
 		return nil
 	}
 	c := &n.config
+	peers, err := n.peerListener()
+	if err != nil {
+		return err
+	}
 	replica, err := runtime.Start(ctx, runtime.Options{
 		View: v, Self: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards,
 		Store: n.store, Inheritance: from,
-		Sync: c.CURP.sync(), Listener: n.peers.open(), Dial: n.options.Dial, Newer: n.learn,
+		Sync: c.CURP.sync(), Listener: peers, Dial: n.options.Dial, Newer: n.learn,
 		TransferRate: int(c.transferRate()),
 		OneWayDelay:  func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Delay) },
 		Jitter:       func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Jitter) },

@@ -54,7 +54,6 @@ type node struct {
 	log       *zap.Logger
 	registry  *prometheus.Registry
 	listeners listeners
-	peers     *peerPort
 	store     *storage.Store
 	meter     *meter.Meter
 	services  []service
@@ -123,8 +122,6 @@ func (n *node) start(ctx context.Context) error {
 	if err := n.openDisk(); err != nil {
 		return err
 	}
-	n.peers = &peerPort{listener: n.listeners["peer"], log: n.log}
-	go n.peers.run() // until its listener is closed
 	// A stop that comes now is one in order, once everything is there.
 	if err := n.begin(context.WithoutCancel(ctx), runtime.Inheritance{}, nil); err != nil {
 		return errors.Join(err, n.store.Close())

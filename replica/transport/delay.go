@@ -64,10 +64,7 @@ func (l *delayLine[T]) put(what T) {
 	l.latest = due
 	l.held = append(l.held, held[T]{due, what})
 	l.mutex.Unlock()
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	signal(l.wake)
 }
 
 // next takes the first that is held if it is due, else says how long it has to wait; 0 if nothing is held.
