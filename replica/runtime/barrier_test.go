@@ -53,9 +53,7 @@ func (c *cluster) idle(i int) {
 		n := len(r.barriers.waiting)
 		r.barriers.mutex.Unlock()
 		for _, s := range r.shards {
-			s.mutex.Lock()
-			n += s.awaited + int(s.state.inFlight.Load())
-			s.mutex.Unlock()
+			n += int(s.state.inFlight.Load())
 		}
 		return n == 0
 	})
@@ -175,7 +173,7 @@ func TestCloseWaitsForBarriers(t *testing.T) {
 	eventually(t, "the other shards are done", func() bool {
 		for _, s := range []*shard{r.shards[2], r.shards[3]} {
 			select {
-			case <-s.drained:
+			case <-s.drained.Done():
 			default:
 				return false
 			}

@@ -169,7 +169,7 @@ func (s *shard) handOver() {
 		case <-s.replica.store.Done():
 			s.replica.fail(s.replica.store.Err())
 			return
-		case <-s.replica.done:
+		case <-s.replica.Done():
 			return
 		}
 	}

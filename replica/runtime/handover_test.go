@@ -264,7 +264,7 @@ func TestWhatWaitsForTheDiskIsAnswered(t *testing.T) {
 			}()
 			eventually(t, "it stops", func() bool {
 				select {
-				case <-r.stopping:
+				case <-r.stopping.Done():
 					return true
 				default:
 					return false

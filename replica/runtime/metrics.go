@@ -12,7 +12,7 @@ import (
 
 // metrics are what a replica tells of itself.
 type metrics struct {
-	collectors
+	*prometheus.Registry // all of them, registered as one
 
 	latency    *prometheus.HistogramVec
 	byKind     [register.Fence + 1][2]prometheus.Observer // by kind and path, so that none is looked up
@@ -37,6 +37,7 @@ const (
 func newMetrics(r *Replica) *metrics {
 	sizes := prometheus.ExponentialBuckets(1, 2, 12)
 	m := &metrics{
+		Registry: prometheus.NewRegistry(),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "georegister_operation_seconds",
 			Help:    "Time from submission to the answer, of operations that took effect.",
@@ -82,28 +83,11 @@ func newMetrics(r *Replica) *metrics {
 			m.byOutcome[kind][status] = m.outcomes.WithLabelValues(kind.String(), status.String())
 		}
 	}
-	m.collectors = collectors{
+	m.MustRegister(
 		m.latency, m.outcomes, m.roundTrips, m.taken, m.turn, m.group, m.groupBytes, m.fsync, m.overflow,
 		&gauges{replica: r}, // read only when somebody looks
-	}
+	)
 	return m
-}
-
-// collectors are registered as one.
-type collectors []prometheus.Collector
-
-// Describe implements prometheus.Collector.
-func (all collectors) Describe(to chan<- *prometheus.Desc) {
-	for _, c := range all {
-		c.Describe(to)
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (all collectors) Collect(to chan<- prometheus.Metric) {
-	for _, c := range all {
-		c.Collect(to)
-	}
 }
 
 // paths returns a protocol.Config.Count for one shard's goroutine.

@@ -38,7 +38,7 @@ type Options struct {
 	Inheritance
 	// Sync is protocol.Config's, which counts for protocols with masters. Zero values: the defaults.
 	Sync protocol.Sync
-	// Listener is where peers reach this member; the replica closes it. Nil: the member's address in the view.
+	// Listener is where peers reach this member; the replica closes it.
 	Listener net.Listener
 	// Newer is told views of later epochs that peers hold; see transport.Options. Nil: nobody is told.
 	Newer func(view.View)
@@ -92,8 +92,7 @@ func (o *Options) complete() error {
 	if err := o.View.Validate(); err != nil {
 		return err
 	}
-	self := o.View.Index(o.Self)
-	if self < 0 {
+	if o.View.Index(o.Self) < 0 {
 		return fmt.Errorf("member %d is not in the view of epoch %d", o.Self, o.View.Epoch)
 	}
 	o.Shards = cmp.Or(o.Shards, 1)
@@ -121,17 +120,7 @@ func (o *Options) complete() error {
 	}
 	o.Logger, o.Functions = cmp.Or(o.Logger, zap.NewNop()), cmp.Or(o.Functions, register.NewRegistry())
 	o.Limits = cmp.Or(o.Limits, register.DefaultLimits())
-	if err := o.completeDistances(); err != nil {
-		return err
-	}
-	if o.Listener == nil {
-		listener, err := net.Listen("tcp", o.View.Members[self].Address)
-		if err != nil {
-			return fmt.Errorf("listen for peers: %w", err)
-		}
-		o.Listener = listener
-	}
-	return nil
+	return o.completeDistances()
 }
 
 // CheckPartitions reports why members of a protocol with that many shards can't run in a view, if that is for its

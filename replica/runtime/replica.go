@@ -39,15 +39,14 @@ type Replica struct {
 	refusing    atomic.Bool // no more operations
 	refusals    refusals
 	handingOver atomic.Bool // operations go over to another replica
-	stopping    chan struct{}
-	stop        sync.Once
+	stopping    context.Context
+	halt        context.CancelFunc // tells the shards to stop
 	loops       sync.WaitGroup
 	closing     sync.Once
 	closed      error
 
-	failing sync.Once
-	failure error // set before done is closed
-	done    chan struct{}
+	working context.Context // ends when the replica has failed, and says why
+	cancel  context.CancelCauseFunc
 }
 
 // Start runs a member on its disk until Close, or until it fails. The context bounds the start alone. Starting does not
@@ -59,7 +58,9 @@ func Start(ctx context.Context, o Options) (*Replica, error) {
 	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
-	r := &Replica{options: o, store: o.Store, start: time.Now(), clock: newClock(o.elapsed), stopping: make(chan struct{}), done: make(chan struct{})}
+	r := &Replica{options: o, store: o.Store, start: time.Now(), clock: newClock(o.elapsed)}
+	r.stopping, r.halt = context.WithCancel(context.Background())
+	r.working, r.cancel = context.WithCancelCause(context.Background())
 	if err := r.open(); err != nil {
 		return nil, fmt.Errorf("replica of member %d: %w", o.Self, errors.Join(err, o.Listener.Close()))
 	}
@@ -147,8 +148,8 @@ func (r *Replica) watch() {
 	select {
 	case <-r.store.Done():
 		r.fail(r.store.Err())
-	case <-r.done:
-	case <-r.stopping:
+	case <-r.Done():
+	case <-r.stopping.Done():
 		return
 	}
 	r.halt()
@@ -159,36 +160,21 @@ func (r *Replica) watch() {
 
 // fail stops the member: it answers nobody any more, neither clients nor peers.
 func (r *Replica) fail(err error) {
-	r.failing.Do(func() {
-		r.refusing.Store(true)
-		r.failure = fmt.Errorf("replica of member %d stopped: %w", r.options.Self, err)
-		r.options.Logger.Error("replica stopped", zap.Error(err))
-		close(r.done)
-	})
-}
-
-func (r *Replica) failed() bool {
-	select {
-	case <-r.done:
-		return true
-	default:
-		return false
+	if r.failed() {
+		return // the first reason counts
 	}
+	r.refusing.Store(true)
+	r.options.Logger.Error("replica stopped", zap.Error(err))
+	r.cancel(fmt.Errorf("replica of member %d stopped: %w", r.options.Self, err))
 }
 
-// halt tells the shards to stop.
-func (r *Replica) halt() { r.stop.Do(func() { close(r.stopping) }) }
+func (r *Replica) failed() bool { return r.Err() != nil }
 
 // Done is closed when the replica failed; Err says why. It answers nothing from then on.
-func (r *Replica) Done() <-chan struct{} { return r.done }
+func (r *Replica) Done() <-chan struct{} { return r.working.Done() }
 
 // Err is why the replica failed, or nil.
-func (r *Replica) Err() error {
-	if !r.failed() {
-		return nil
-	}
-	return r.failure
-}
+func (r *Replica) Err() error { return context.Cause(r.working) }
 
 // Shard is where a key lives: xxhash64 of the key, modulo the number of shards. This never changes, since
 // the disks depend on it. Where partitions were split, view.View.Shard says it.
@@ -271,10 +257,10 @@ func (r *Replica) close(drain time.Duration) error {
 	}
 	for _, s := range r.shards {
 		select {
-		case <-s.drained:
+		case <-s.drained.Done():
 		case <-late.C:
 			late.Reset(0) // no more patience with the other shards
-		case <-r.done:
+		case <-r.Done():
 		}
 	}
 	return r.end()
@@ -291,7 +277,7 @@ func (r *Replica) end() error {
 	}
 	if r.failed() {
 		// A loop may be held for ever by the failed disk, so it is not waited for.
-		return errors.Join(r.failure, r.transport.Close())
+		return errors.Join(r.Err(), r.transport.Close())
 	}
 	r.store.Observe(nil)
 	if err := r.transport.Close(); err != nil {

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -26,17 +27,17 @@ const (
 
 // shard runs one protocol instance: a queue of inputs, one goroutine, and the effects that wait for the disk.
 type shard struct {
-	replica   *Replica
-	number    int
-	tickEvery time.Duration
-	wake      chan struct{} // capacity 1
-	drained   chan struct{}
+	replica    *Replica
+	number     int
+	tickEvery  time.Duration
+	wake       chan struct{}   // capacity 1
+	drained    context.Context // ends once it drains and nothing is under way
+	sayDrained context.CancelFunc
 
 	mutex     sync.Mutex
 	inputs    inputs
 	draining  bool
 	stopped   bool
-	awaited   int         // operations that wait for other shards
 	handovers []*Handover // at the loop's end
 
 	persisted atomic.Uint64 // the latest durable batch, as the committer told
@@ -114,10 +115,11 @@ type held struct {
 func newShard(r *Replica, number int) (*shard, error) {
 	s := &shard{
 		replica: r, number: number, tickEvery: r.options.tickEvery(),
-		ticked: -protocol.Instant(r.options.tickEvery()), // the first step tells the time
-		wake:   make(chan struct{}, 1), drained: make(chan struct{}),
+		ticked:   -protocol.Instant(r.options.tickEvery()), // the first step tells the time
+		wake:     make(chan struct{}, 1),
 		inFlight: map[uint64]submission{}, outgoing: map[view.MemberID]*[]*peerv1.Message{},
 	}
+	s.drained, s.sayDrained = context.WithCancel(context.Background())
 	for _, id := range r.options.Nearest {
 		s.outgoing[id] = &[]*peerv1.Message{}
 		s.order = append(s.order, id)
@@ -176,7 +178,6 @@ func (s *shard) reserve() (full, stopped bool) {
 	full = s.state.inFlight.Load() >= maxOperations
 	if !full && !s.stopped {
 		s.state.inFlight.Add(1)
-		s.awaited++
 	}
 	return full, s.stopped
 }
@@ -186,7 +187,6 @@ func (s *shard) reserve() (full, stopped bool) {
 func (s *shard) redeem(q request) bool {
 	s.mutex.Lock()
 	if !s.stopped {
-		s.awaited--
 		s.inputs.requests = append(s.inputs.requests, q)
 	}
 	stopped := s.stopped
@@ -199,7 +199,6 @@ func (s *shard) redeem(q request) bool {
 func (s *shard) giveBack() {
 	s.mutex.Lock()
 	if !s.stopped { // else nobody counts any more
-		s.awaited--
 		s.state.inFlight.Add(-1)
 	}
 	s.mutex.Unlock()
@@ -266,7 +265,7 @@ func (s *shard) run() {
 			s.prefer()
 			s.publishChange()
 			s.publishPartition()
-		case <-s.replica.stopping:
+		case <-s.replica.stopping.Done():
 			if s.replica.handingOver.Load() {
 				s.handOver()
 			}
@@ -303,7 +302,7 @@ func (s *shard) turn() bool {
 	clear(in.requests)
 	clear(in.messages)
 	s.spare = inputs{in.requests[:0], in.messages[:0]}
-	if draining && len(s.inFlight) == 0 && len(s.held) == 0 {
+	if draining && s.state.inFlight.Load() == 0 && len(s.held) == 0 {
 		s.sayDrained()
 	}
 	return ok
@@ -312,18 +311,6 @@ func (s *shard) turn() bool {
 func cut[T any](queue []T) (now, rest []T) {
 	n := min(len(queue), turnInputs)
 	return queue[:n], queue[n:]
-}
-
-func (s *shard) sayDrained() {
-	select {
-	case <-s.drained:
-	default:
-		s.mutex.Lock()
-		defer s.mutex.Unlock()
-		if len(s.inputs.requests)+s.awaited == 0 {
-			close(s.drained)
-		}
-	}
 }
 
 // step feeds the protocol and does what it asks. It reports whether the member can go on.
