@@ -17,18 +17,18 @@ const members = 200
 const maxClients = 100_000
 
 // Generator makes the generator of one client. Clients of a run have different numbers, from 0.
-func (s Spec) Generator(client int) (Generator, error) {
+func (s Spec) Generator(client int) (*Generator, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
 	if client < 0 || client >= maxClients {
 		return nil, fmt.Errorf("workload: client %d is outside 0..%d", client, maxClients-1)
 	}
-	return &generator{spec: s, client: client, keys: s.chooser(client), seen: map[string]register.Value{}}, nil
+	return &Generator{spec: s, client: client, keys: s.chooser(client), seen: map[string]register.Value{}}, nil
 }
 
-// generator implements Generator and Observer.
-type generator struct {
+// Generator makes the operations of one client. It is not safe for concurrent use.
+type Generator struct {
 	spec   Spec
 	client int
 	made   int // how many unique values
@@ -36,8 +36,9 @@ type generator struct {
 	seen   map[string]register.Value // what the client last saw of each key; only for compare-and-swap
 }
 
-// Next implements Generator.
-func (g *generator) Next(rng *rand.Rand) register.Operation {
+// Next is the client's next operation. It draws from rng alone, so that a seed replays. Operation.ID is left to whoever
+// submits.
+func (g *Generator) Next(rng *rand.Rand) register.Operation {
 	mix := g.spec.Mix
 	draw := rng.Float64() * (mix.Read + mix.Write + mix.RMW)
 	key := g.keys(rng)
@@ -50,8 +51,8 @@ func (g *generator) Next(rng *rand.Rand) register.Operation {
 	return register.Operation{Kind: register.RMW, Key: key, Call: g.call(key, rng)}
 }
 
-// Observe implements Observer.
-func (g *generator) Observe(op register.Operation, result register.Result) {
+// Observe takes the answer to an operation that Next made: later ones may depend on it.
+func (g *Generator) Observe(op register.Operation, result register.Result) {
 	if g.spec.RMWs != RMWCAS && g.spec.RMWs != RMWMixed || result.Status != register.OK {
 		return
 	}
@@ -64,7 +65,7 @@ func (g *generator) Observe(op register.Operation, result register.Result) {
 }
 
 // value is a value that no other write of the run has, at least ValueBytes long.
-func (g *generator) value(rng *rand.Rand) register.Value {
+func (g *Generator) value(rng *rand.Rand) register.Value {
 	if g.spec.integers() || g.spec.RMWs == RMWMixed && rng.IntN(2) == 0 {
 		return g.integer()
 	}
@@ -76,7 +77,7 @@ func (g *generator) value(rng *rand.Rand) register.Value {
 }
 
 // integer leaves room for 1,000 additions before it meets the next one. The same offset for all makes it long.
-func (g *generator) integer() register.Value {
+func (g *Generator) integer() register.Value {
 	g.made++
 	const step, block = 1_000, 10_000_000_000_000
 	offset := int64(math.Pow10(min(g.spec.ValueBytes, integerDigits) - 1))
@@ -84,13 +85,13 @@ func (g *generator) integer() register.Value {
 }
 
 // token is a short text that no other client or call makes.
-func (g *generator) token() string {
+func (g *Generator) token() string {
 	g.made++
 	return fmt.Sprintf("c%d-%d;", g.client, g.made)
 }
 
 // call draws an rmw.
-func (g *generator) call(key string, rng *rand.Rand) register.Call {
+func (g *Generator) call(key string, rng *rand.Rand) register.Call {
 	choice := g.spec.RMWs
 	if choice == RMWMixed {
 		all := []RMWs{

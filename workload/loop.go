@@ -47,9 +47,9 @@ type Loop struct {
 	Warmup time.Duration
 	// Recorder takes the history; nil keeps none.
 	Recorder *history.Recorder
-	// Progress is called after every operation with how many have ended so far; nil is no call. It is
+	// Progress is called after every operation with what the history says of it; nil is no call. It is
 	// called by several goroutines at once and holds up the caller's client.
-	Progress func(ended int64)
+	Progress func(history.Operation)
 }
 
 // Run connects all clients, then runs the loop until its bound or until the context ends, which is no error
@@ -97,7 +97,7 @@ type loopClient struct {
 	name      string
 	site      string
 	doer      Doer
-	generator Generator
+	generator *Generator
 }
 
 func (c loopClient) close() {
@@ -136,12 +136,10 @@ type loopRun struct {
 	start    time.Time
 	recorder *history.Recorder
 	begun    atomic.Int64
-	ended    atomic.Int64
 }
 
 func (r *loopRun) client(ctx context.Context, c loopClient) {
 	rng := rand.New(rand.NewPCG(r.Seed, uint64(c.number)))
-	observer, _ := c.generator.(Observer)
 	pace := time.NewTimer(0)
 	defer pace.Stop()
 	if r.FenceEvery > 0 {
@@ -170,14 +168,12 @@ func (r *loopRun) client(ctx context.Context, c loopClient) {
 		invocation := r.recorder.Invoke(c.name, c.site, op)
 		result := c.doer.Do(ctx, op)
 		record := invocation.Return(result)
-		if observer != nil {
-			observer.Observe(op, result)
-		}
+		c.generator.Observe(op, result)
 		if elapsed >= r.Warmup {
 			r.report.Record(record)
 		}
-		if ended := r.ended.Add(1); r.Progress != nil {
-			r.Progress(ended)
+		if r.Progress != nil {
+			r.Progress(record)
 		}
 	}
 }

@@ -136,22 +136,18 @@ func TestLoopRecordsALinearizableHistory(t *testing.T) {
 	s, recorder := newStore(), history.NewRecorder(nil)
 	spec := Default()
 	spec.Mix, spec.RMWs, spec.Conflict = Mix{Read: 1, Write: 1, RMW: 1}, RMWMixed, 0.5
-	var most atomic.Int64
+	var ended atomic.Int64
 	report, err := Loop{
 		Spec: spec, Sites: []Site{{"ca", s.connect}, {"va", s.connect}}, Clients: 3, Seed: 1, Operations: 2000,
-		Recorder: recorder, Progress: func(ended int64) {
-			if ended > most.Load() {
-				most.Store(ended)
-			}
-		},
+		Recorder: recorder, Progress: func(history.Operation) { ended.Add(1) },
 	}.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	operations := recorder.Operations()
-	if len(operations) != 2000 || report.Operations() != 2000 || s.closed.Load() != 6 {
-		t.Errorf("%d operations in the history, %d in the report, %d clients closed", len(operations),
-			report.Operations(), s.closed.Load())
+	if len(operations) != 2000 || report.Operations() != 2000 || ended.Load() != 2000 || s.closed.Load() != 6 {
+		t.Errorf("%d operations in the history, %d in the report, %d of which was told, %d clients closed", len(operations),
+			report.Operations(), ended.Load(), s.closed.Load())
 	}
 	if v := history.Check(t.Context(), operations, history.Options{Timeout: time.Minute}); !v.OK() {
 		t.Errorf("%s: %s", v.Outcome, v.Explanation)
@@ -171,9 +167,10 @@ func TestLoopRecordsALinearizableHistory(t *testing.T) {
 func TestLoopEnds(t *testing.T) {
 	s := newStore()
 	ctx, cancel := context.WithCancel(t.Context())
+	var ended atomic.Int64
 	_, err := Loop{Spec: Default(), Sites: []Site{{"ca", s.connect}}, Clients: 2, Duration: time.Hour,
-		Progress: func(ended int64) {
-			if ended == 100 {
+		Progress: func(history.Operation) {
+			if ended.Add(1) == 100 {
 				cancel()
 			}
 		}}.Run(ctx)

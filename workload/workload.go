@@ -2,25 +2,6 @@
 // bench share it, so that their figures compare.
 package workload
 
-import (
-	"math/rand/v2"
-
-	"github.com/georegister/georegister/replica/register"
-)
-
-// Generator makes the operations of one client. It is not safe for concurrent use.
-type Generator interface {
-	// Next is the client's next operation. It draws from rng alone, so that a seed replays.
-	// Operation.ID is left to whoever submits.
-	Next(rng *rand.Rand) register.Operation
-}
-
-// Observer is a Generator that wants to know the answers, to make operations that depend on them.
-type Observer interface {
-	// Observe tells the answer to an operation that Next made.
-	Observe(op register.Operation, result register.Result)
-}
-
 // Mix is the weights of the kinds of operations. They need not add up to anything.
 type Mix struct{ Read, Write, RMW float64 }
 

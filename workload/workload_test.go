@@ -170,7 +170,7 @@ func TestSwapsExpectWhatWasSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
-	g.(Observer).Observe(register.Operation{Kind: register.Read, Key: "shared"},
+	g.Observe(register.Operation{Kind: register.Read, Key: "shared"},
 		register.Result{Status: register.OK, Value: register.Value("seen")})
 	if o := g.Next(rng); string(o.Call.Args[0]) != "seen" {
 		t.Errorf("the swap expects %q", o.Call.Args[0])

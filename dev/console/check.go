@@ -50,7 +50,7 @@ func (r running) check(ctx context.Context) (err error) {
 		Spec: spec, Sites: connected.Sites, Clients: r.Check.Clients, Seed: checkSeed,
 		Duration: r.Check.Duration, Operations: checked.MaxOperations, Recorder: recorder,
 		FenceEvery: checked.FenceEvery(protocol),
-		Progress:   func(n int64) { ended.Store(n) },
+		Progress:   func(history.Operation) { ended.Add(1) },
 	}
 	r.screen.print(fmt.Sprintf("checking for %s: %d clients at each of %d sites\n", r.Check.Duration, r.Check.Clients,
 		len(load.Sites)))

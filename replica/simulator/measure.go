@@ -126,11 +126,8 @@ func Measure(ctx context.Context, x Experiment) (Measured, error) {
 			think:     x.Think,
 		}
 		loop.begin = time.Duration(loop.rng.Uint64() % uint64(100*time.Millisecond))
-		observer, _ := generator.(workload.Observer)
 		w.Clients.Add(i/x.Clients, loop, 0).Finished = func(o history.Operation) {
-			if observer != nil {
-				observer.Observe(o.Request, o.Result)
-			}
+			generator.Observe(o.Request, o.Result)
 			if o.Invoked >= edge && o.Returned <= x.Duration-edge {
 				m.Report.Record(o)
 			}
@@ -200,7 +197,7 @@ func (x Experiment) environment() schedule.Environment {
 
 // closedLoop is a source whose client begins its next operation when the last one has ended, or when it has rested.
 type closedLoop struct {
-	generator  workload.Generator
+	generator  *workload.Generator
 	rng        *rand.Rand
 	begin, end time.Duration
 	regular    bool

@@ -297,7 +297,7 @@ func (l *siteLoad) at(c *cluster, labels ...string) {
 	}
 }
 
-func (l *siteLoad) run(number int, label string, operations workload.Generator, d *doer) {
+func (l *siteLoad) run(number int, label string, operations *workload.Generator, d *doer) {
 	defer d.Close()
 	draw := rand.New(rand.NewPCG(2, uint64(number)))
 	for !l.stop.Load() {

@@ -31,7 +31,7 @@ func TestRelaxedGusLosesTwo(t *testing.T) {
 			RMWs: workload.RMWAdd,
 		},
 		Clients: 2, Seed: 1, Operations: operations, Duration: 2 * patience, Recorder: recorder,
-		Progress: func(n int64) { ended.Store(n) },
+		Progress: func(history.Operation) { ended.Add(1) },
 	}
 	for _, site := range c.sites {
 		load.Sites = append(load.Sites,

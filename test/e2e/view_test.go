@@ -134,7 +134,7 @@ func newLoad(t *testing.T, members ...*member) *load {
 	return l
 }
 
-func (l *load) run(client int, operations workload.Generator) {
+func (l *load) run(client int, operations *workload.Generator) {
 	draw := rand.New(rand.NewPCG(1, uint64(client)))
 	doers := map[view.MemberID]*doer{}
 	for !l.stop.Load() {

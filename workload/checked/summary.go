@@ -1,7 +1,6 @@
 package checked
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -148,20 +147,22 @@ type counters struct {
 	ended map[register.Status]int
 }
 
-func newCounters() *counters {
-	return &counters{last: map[string]time.Time{}, ended: map[register.Status]int{}}
-}
-
-// of are sites whose operations are counted, from now on.
-func (c *counters) of(sites []workload.Site) (counted []workload.Site) {
+func newCounters(sites []workload.Site) *counters {
+	c := &counters{last: map[string]time.Time{}, ended: map[register.Status]int{}}
 	for _, site := range sites {
 		c.last[site.Name] = time.Now()
-		counted = append(counted, workload.Site{Name: site.Name, Connect: func(ctx context.Context, client int) (workload.Doer, error) {
-			doer, err := site.Connect(ctx, client)
-			return countedDoer{doer, c, site.Name}, err
-		}})
 	}
-	return counted
+	return c
+}
+
+// add counts an operation that has just ended.
+func (c *counters) add(o history.Operation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended[o.Result.Status]++
+	if o.Result.Status == register.OK {
+		c.last[o.Site] = time.Now()
+	}
 }
 
 // line tells how many operations ended in which way, and which sites had no success for a period or longer.
@@ -182,26 +183,4 @@ func (c *counters) line(now time.Time, period time.Duration) string {
 		}
 	}
 	return strings.Join(append([]string{fmt.Sprintf("%d operations", total)}, parts...), ", ")
-}
-
-type countedDoer struct {
-	workload.Doer
-	counters *counters
-	site     string
-}
-
-// Do implements workload.Doer.
-func (d countedDoer) Do(ctx context.Context, op register.Operation) register.Result {
-	result := d.Doer.Do(ctx, op)
-	if op.Kind == register.Fence {
-		return result // it may have asked nobody
-	}
-	c := d.counters
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ended[result.Status]++
-	if result.Status == register.OK {
-		c.last[d.site] = time.Now()
-	}
-	return result
 }

@@ -18,23 +18,10 @@ import (
 )
 
 func TestCountersTellWhoIsSilent(t *testing.T) {
-	counts := newCounters()
-	status := register.OK
-	connect := func(context.Context, int) (workload.Doer, error) {
-		return doing(func(register.Operation) register.Result { return register.Result{Status: status} }), nil
-	}
-	sites := counts.of([]workload.Site{{Name: "a", Connect: connect}, {Name: "b", Connect: connect}})
-	answer := func(site int, with register.Status) {
-		status = with
-		doer, err := sites[site].Connect(t.Context(), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		doer.Do(t.Context(), register.Operation{})
-	}
-	answer(0, register.OK)
-	answer(1, register.Unavailable)
-	answer(1, register.Unknown)
+	counts := newCounters([]workload.Site{{Name: "a"}, {Name: "b"}})
+	counts.add(history.Operation{Site: "a", Result: register.Result{Status: register.OK}})
+	counts.add(history.Operation{Site: "b", Result: register.Result{Status: register.Unavailable}})
+	counts.add(history.Operation{Site: "b", Result: register.Result{Status: register.Unknown}})
 	last := counts.last["a"]
 	counts.last["b"] = last.Add(-7 * time.Second)
 	want := "3 operations, 1 unavailable, 1 unknown, no success at site b for 9 s"

@@ -56,7 +56,8 @@ func (v Verification) run(ctx context.Context, out io.Writer, summary *Summary) 
 			return err
 		}
 	}
-	counts, sites := newCounters(), connected.Sites
+	sites := connected.Sites
+	counts := newCounters(sites)
 	fmt.Fprintf(out, "verifying for %s: %d clients at each of %d sites, keys under %q\n", v.Duration, v.Clients,
 		len(sites),
 		connected.Prefix)
@@ -65,9 +66,9 @@ func (v Verification) run(ctx context.Context, out io.Writer, summary *Summary) 
 		fmt.Fprintf(out, "%4.0f s: %s\n", elapsed.Seconds(), counts.line(time.Now(), v.Progress))
 	})
 	report, err := workload.Loop{
-		Spec: spec, Sites: counts.of(sites), Clients: v.Clients, Seed: v.Seed,
+		Spec: spec, Sites: sites, Clients: v.Clients, Seed: v.Seed,
 		Duration: v.Duration, Every: v.Every, Operations: MaxOperations, Recorder: recorder,
-		FenceEvery: FenceEvery(v.Protocol),
+		FenceEvery: FenceEvery(v.Protocol), Progress: counts.add,
 	}.Run(ctx)
 	stop()
 	if err != nil {

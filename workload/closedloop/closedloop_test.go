@@ -169,18 +169,6 @@ func TestEtcdTransaction(t *testing.T) {
 	}
 }
 
-func TestParseStat(t *testing.T) {
-	const stat = "42 (a (strange) name) S 1 42 42 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 8 0 100 0 0"
-	if got, err := parseStat(stat); err != nil || got != 3*time.Second {
-		t.Errorf("got %s, %v; want 3s", got, err)
-	}
-	for _, bad := range []string{"", "42 (name", "42 (name) S 1", "42 (n) S 1 2 3 4 5 6 7 8 9 10 x y"} {
-		if _, err := parseStat(bad); err == nil {
-			t.Errorf("%q must be refused", bad)
-		}
-	}
-}
-
 func TestParseClock(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"0:01.50": 1500 * time.Millisecond, "01:02:03": time.Hour + 2*time.Minute + 3*time.Second,

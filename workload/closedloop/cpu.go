@@ -5,45 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // ProcessCPU is the CPU time, user and system, that a process of this machine has used so far. It fails if there is
 // none of that id.
 func ProcessCPU(ctx context.Context, pid int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	process, err := procfs.NewProc(pid)
 	if errors.Is(err, fs.ErrNotExist) {
 		return psCPU(ctx, pid)
+	}
+	var stat procfs.ProcStat
+	if err == nil {
+		stat, err = process.Stat()
 	}
 	if err != nil {
 		return 0, fmt.Errorf("CPU time of process %d: %w", pid, err)
 	}
-	return parseStat(string(stat))
-}
-
-// parseStat reads utime and stime of proc_pid_stat(5). Linux reports them in hundredths of a second on every
-// architecture.
-func parseStat(stat string) (time.Duration, error) {
-	// The command's name, in parentheses, may hold spaces and parentheses itself.
-	end := strings.LastIndexByte(stat, ')')
-	fields := strings.Fields(stat[end+1:])
-	const utime, stime = 11, 12 // counted behind the name
-	if end < 0 || len(fields) <= stime {
-		return 0, fmt.Errorf("CPU time: can't read %q", stat)
-	}
-	var ticks int64
-	for _, field := range []string{fields[utime], fields[stime]} {
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("CPU time: %w", err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * 10 * time.Millisecond, nil
+	return time.Duration(stat.CPUTime() * float64(time.Second)), nil
 }
 
 // psCPU asks ps, where there is no /proc.

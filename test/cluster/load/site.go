@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/client"
+	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/workload/checked"
 )
@@ -114,6 +115,7 @@ type teller struct {
 	out   io.Writer
 	start time.Time
 	next  atomic.Int64 // since start
+	ended atomic.Int64
 }
 
 func newTeller(out io.Writer, start time.Time) *teller {
@@ -123,7 +125,8 @@ func newTeller(out io.Writer, start time.Time) *teller {
 }
 
 // progress is called by several goroutines at once.
-func (t *teller) progress(ended int64) {
+func (t *teller) progress(history.Operation) {
+	ended := t.ended.Add(1)
 	since, next := time.Since(t.start), t.next.Load()
 	if int64(since) >= next && t.next.CompareAndSwap(next, next+int64(tellEvery)) {
 		fmt.Fprintf(t.out, "%4.0f s: %d operations\n", since.Seconds(), ended)
