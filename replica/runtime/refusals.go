@@ -6,42 +6,27 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/view"
 )
 
 // refusalsEvery is how often the log tells of what one peer sends that is not believed.
 const refusalsEvery = time.Minute
 
-// refusals says when the log told last of what a peer sent, to any shard.
-type refusals struct {
-	mutex sync.Mutex
-	last  map[view.MemberID]protocol.Instant
-}
+// refusals are when the log says what a peer sent, to any shard: a rate.Sometimes by member.
+type refusals struct{ sync.Map }
 
 // log reports what peers sent that was not believed, of each once in refusalsEvery.
-func (r *refusals) log(logger *zap.Logger, shard int, now protocol.Instant, all []protocol.Refused) {
+func (r *refusals) log(logger *zap.Logger, shard int, all []protocol.Refused) {
 	for _, refused := range all {
-		if r.due(refused.From, now) {
+		of, _ := r.LoadOrStore(refused.From, &rate.Sometimes{Interval: refusalsEvery})
+		of.(*rate.Sometimes).Do(func() {
 			logger.Warn("What a peer sent is not believed", zap.Uint32("peer", uint32(refused.From)),
 				zap.Int("shard", shard), zap.Error(refused.Why))
-		}
+		})
 	}
-}
-
-func (r *refusals) due(from view.MemberID, now protocol.Instant) bool {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	if last, told := r.last[from]; told && now.Sub(last) < refusalsEvery {
-		return false
-	}
-	if r.last == nil {
-		r.last = map[view.MemberID]protocol.Instant{}
-	}
-	r.last[from] = now
-	return true
 }
 
 // condemn has the next start take the disk for lost if that is why a protocol can't begin, or go on: it is an older

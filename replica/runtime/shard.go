@@ -344,7 +344,7 @@ func (s *shard) step(in inputs) bool {
 
 // apply does what a step asks: what depends on the disk waits for it, the rest happens now.
 func (s *shard) apply(e protocol.Effects) bool {
-	s.replica.refusals.log(s.replica.options.Logger, s.number, s.ticked, e.Refused)
+	s.replica.refusals.log(s.replica.options.Logger, s.number, e.Refused)
 	if e.Fault != nil {
 		s.replica.condemn(e.Fault)
 		s.replica.fail(fmt.Errorf("shard %d: %w", s.number, e.Fault))
