@@ -151,6 +151,8 @@ func (l *link) refusedBy(err error) {
 	}
 }
 
+func (l *link) to() *link { return l }
+
 func (l *link) isBlocked(d Direction) bool { return Direction(l.blocked.Load())&d != 0 }
 
 func (l *link) status() Peer {

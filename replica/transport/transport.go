@@ -4,6 +4,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,14 +84,20 @@ type Options struct {
 	Logger *zap.Logger // nil: none
 }
 
+// remote is a peer or a witness, over its link.
+type remote interface {
+	run(ctx context.Context)
+	send(messages []*peerv1.Message)
+	to() *link
+}
+
 // Transport is a member's connections to all others, and to the view's witnesses.
 type Transport struct {
 	options   Options
 	view      []byte // encoded, for those that are behind
 	server    *grpc.Server
 	peers     map[view.MemberID]*peer
-	witnesses map[view.MemberID]*witnessLink
-	links     map[view.MemberID]*link // those of both
+	remotes   map[view.MemberID]remote // peers and witnesses
 	distances *Distances
 	cancel    context.CancelFunc
 	tasks     sync.WaitGroup
@@ -106,9 +113,7 @@ func Start(o Options) (*Transport, error) {
 	if o.Listener == nil || o.Handler == nil {
 		return nil, errors.New("transport: a listener and a handler are needed")
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	if o.Dial == nil {
 		o.Dial = dialTCP
 	}
@@ -119,11 +124,9 @@ func Start(o Options) (*Transport, error) {
 	if err != nil {
 		return nil, fmt.Errorf("transport: encode the view: %w", err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	t := &Transport{
-		options: o, view: encoded, peers: map[view.MemberID]*peer{}, witnesses: map[view.MemberID]*witnessLink{},
-		links:     map[view.MemberID]*link{},
-		distances: &Distances{start: time.Now(), of: map[view.MemberID]*roundTrips{}}, cancel: cancel,
+		options: o, view: encoded, peers: map[view.MemberID]*peer{}, remotes: map[view.MemberID]remote{},
+		distances: &Distances{start: time.Now(), of: map[view.MemberID]*roundTrips{}},
 	}
 	if d := o.Distances; d != nil {
 		t.distances.start = d.start
@@ -135,18 +138,16 @@ func Start(o Options) (*Transport, error) {
 		}
 		p, err := newPeer(t, m)
 		if err != nil {
-			cancel()
 			return nil, fmt.Errorf("transport: member %d: %w", m.ID, err)
 		}
-		t.peers[m.ID], t.links[m.ID] = p, p.link
+		t.peers[m.ID], t.remotes[m.ID] = p, p
 	}
 	for _, of := range o.View.Witnesses {
 		w, err := newWitnessLink(t, of)
 		if err != nil {
-			cancel()
 			return nil, fmt.Errorf("transport: witness %d: %w", of.ID, err)
 		}
-		t.witnesses[of.ID], t.links[of.ID] = w, w.link
+		t.remotes[of.ID] = w
 	}
 	t.server = grpc.NewServer(
 		grpc.ForceServerCodecV2(frameCodec{}),
@@ -157,16 +158,15 @@ func Start(o Options) (*Transport, error) {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveEvery / 2, PermitWithoutStream: true}),
 	)
 	peerv1.RegisterPeersServer(t.server, &acceptor{transport: t})
+	ctx, cancel := context.WithCancel(context.Background())
+	t.cancel = cancel
 	t.tasks.Go(func() {
 		if err := t.server.Serve(o.Listener); err != nil && ctx.Err() == nil {
 			o.Logger.Error("peer listener ended", zap.Error(err))
 		}
 	})
-	for _, p := range t.peers {
-		p.run(ctx)
-	}
-	for _, w := range t.witnesses {
-		w.run(ctx)
+	for _, r := range t.remotes {
+		r.run(ctx)
 	}
 	return t, nil
 }
@@ -175,10 +175,8 @@ func Start(o Options) (*Transport, error) {
 // changed any more; the slice is free again. What does not fit the queue is dropped and counted. A witness is asked
 // what is in the messages' Witness, and its answers come as messages of that kind from its ID.
 func (t *Transport) Send(to view.MemberID, messages []*peerv1.Message) {
-	if p := t.peers[to]; p != nil {
-		p.send(messages)
-	} else if w := t.witnesses[to]; w != nil {
-		w.send(messages)
+	if r := t.remotes[to]; r != nil {
+		r.send(messages)
 	}
 }
 
@@ -195,7 +193,7 @@ func (t *Transport) Peers() (all []Peer) {
 // Witnesses tells how the witnesses of the view are reached, in its order.
 func (t *Transport) Witnesses() (all []Peer) {
 	for _, w := range t.options.View.Witnesses {
-		all = append(all, t.witnesses[w.ID].status())
+		all = append(all, t.remotes[w.ID].to().status())
 	}
 	return all
 }
@@ -203,8 +201,8 @@ func (t *Transport) Witnesses() (all []Peer) {
 // Distance is the smallest round trip to a peer, or to a witness, among the latest, and whether it answered a ping
 // lately. The round trip is 0 before the first.
 func (t *Transport) Distance(id view.MemberID) (rtt time.Duration, reachable bool) {
-	if l := t.links[id]; l != nil {
-		_, rtt, reachable = l.rtts.read(t.clock())
+	if r := t.remotes[id]; r != nil {
+		_, rtt, reachable = r.to().rtts.read(t.clock())
 	}
 	return rtt, reachable
 }
@@ -221,11 +219,11 @@ const (
 // Block cuts the link to a peer or a witness in the given directions and mends it in the others, as a partition would:
 // messages vanish, nobody is told. Block(peer, 0) heals the link.
 func (t *Transport) Block(id view.MemberID, directions Direction) error {
-	l := t.links[id]
-	if l == nil {
+	r := t.remotes[id]
+	if r == nil {
 		return fmt.Errorf("transport: member %d has no peer or witness %d", t.options.Self, id)
 	}
-	l.blocked.Store(uint32(directions))
+	r.to().blocked.Store(uint32(directions))
 	return nil
 }
 
@@ -239,11 +237,8 @@ func (t *Transport) close() error {
 	t.cancel()
 	t.server.Stop()
 	var errs []error
-	for _, w := range t.witnesses {
-		w.out.close()
-	}
-	for _, l := range t.links {
-		errs = append(errs, l.connection.Close())
+	for _, r := range t.remotes {
+		errs = append(errs, r.to().connection.Close())
 	}
 	t.tasks.Wait()
 	if err := errors.Join(errs...); err != nil {

@@ -58,7 +58,10 @@ func newWitnessLink(t *Transport, of view.Witness) (*witnessLink, error) {
 func (w *witnessLink) run(ctx context.Context) {
 	tasks := &w.transport.tasks
 	tasks.Go(func() { w.keep(ctx, nil, w.stream) })
-	tasks.Go(func() { w.measure(ctx, func(ping uint64) { w.out.put(questions{ping: ping}) }) })
+	tasks.Go(func() {
+		defer w.out.close()
+		w.measure(ctx, func(ping uint64) { w.out.put(questions{ping: ping}) })
+	})
 }
 
 // send queues questions.
