@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -20,21 +21,21 @@ type admin struct {
 	node *node
 }
 
-// checkTarget refuses a call for somebody else.
-func (a *admin) checkTarget(cluster string, member uint32) error {
-	c := &a.node.config
-	if cluster != c.Cluster || view.MemberID(member) != c.Self {
-		return status.Errorf(codes.FailedPrecondition, "this is member %d of cluster %s, not member %d of %s",
-			c.Self, c.Cluster, member, cluster)
+// check refuses a call for another member; each names the one that it is for.
+func (a *admin) check(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	c, to := &a.node.config, r.(interface {
+		GetCluster() string
+		GetMember() uint32
+	})
+	if to.GetCluster() != c.Cluster || view.MemberID(to.GetMember()) != c.Self {
+		return nil, status.Errorf(codes.FailedPrecondition, "this is member %d of cluster %s, not member %d of %s",
+			c.Self, c.Cluster, to.GetMember(), to.GetCluster())
 	}
-	return nil
+	return handle(ctx, r)
 }
 
 // Status implements adminv1.AdminServer.
-func (a *admin) Status(_ context.Context, r *adminv1.StatusRequest) (*adminv1.StatusResponse, error) {
-	if err := a.checkTarget(r.Cluster, r.Member); err != nil {
-		return nil, err
-	}
+func (a *admin) Status(context.Context, *adminv1.StatusRequest) (*adminv1.StatusResponse, error) {
 	n := a.node
 	c, now := &n.config, n.now.Load()
 	response := &adminv1.StatusResponse{
@@ -115,9 +116,6 @@ func part(p protocol.PartitionStatus, counted updates) *adminv1.Part {
 
 // Configure implements adminv1.AdminServer.
 func (a *admin) Configure(ctx context.Context, r *adminv1.ConfigureRequest) (*adminv1.ConfigureResponse, error) {
-	if err := a.checkTarget(r.Cluster, r.Member); err != nil {
-		return nil, err
-	}
 	if r.View == nil {
 		return nil, status.Error(codes.InvalidArgument, "the view is missing")
 	}
@@ -130,9 +128,6 @@ func (a *admin) Configure(ctx context.Context, r *adminv1.ConfigureRequest) (*ad
 // SetLink implements adminv1.AdminServer. The peer may be a witness. A link stays as it was set over changes of the
 // view.
 func (a *admin) SetLink(_ context.Context, r *adminv1.SetLinkRequest) (*adminv1.SetLinkResponse, error) {
-	if err := a.checkTarget(r.Cluster, r.Member); err != nil {
-		return nil, err
-	}
 	n, peer := a.node, view.MemberID(r.Peer)
 	var directions transport.Direction
 	if r.Blocked {

@@ -188,8 +188,9 @@ func (n *node) open() error {
 		n.services = append(n.services, service{func() error { return r.Serve(l) }, r.Shutdown})
 	}
 	if l := n.listeners["admin"]; l != nil {
-		s := grpc.NewServer(grpc.MaxHeaderListSize(codec.MaxHeaderBytes))
-		adminv1.RegisterAdminServer(s, &admin{node: n})
+		a := &admin{node: n}
+		s := grpc.NewServer(grpc.MaxHeaderListSize(codec.MaxHeaderBytes), grpc.UnaryInterceptor(a.check))
+		adminv1.RegisterAdminServer(s, a)
 		n.services = append(n.services, service{func() error { return s.Serve(l) }, func(context.Context) error { s.Stop(); return nil }})
 	}
 	if l := n.listeners["http"]; l != nil {

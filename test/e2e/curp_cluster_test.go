@@ -122,7 +122,8 @@ func startLoad(t *testing.T, c *cluster) *clients {
 			Mix: workload.Mix{Read: 40, Write: 40, RMW: 20}, Keys: workload.Uniform, KeyCount: keys,
 			ValueBytes: 8, RMWs: workload.RMWAdd,
 		},
-		Clients: 2, Seed: 1, Duration: 4 * patience, Recorder: l.recorder, Progress: func(history.Operation) { l.ended.Add(1) },
+		Clients: 2, Seed: 1, Duration: 4 * patience, Recorder: l.recorder,
+		Progress: func(history.Operation) { l.ended.Add(1) },
 	}
 	for _, site := range c.sites {
 		loop.Sites = append(loop.Sites,

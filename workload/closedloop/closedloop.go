@@ -3,13 +3,13 @@
 package closedloop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
@@ -74,19 +74,12 @@ func Run(ctx context.Context, o Options) (Result, error) {
 
 	w := &window{begin: time.Now().Add(o.Warmup)}
 	w.end = w.begin.Add(o.Duration)
-	failed := make(chan error, len(clients))
+	group, ctx := errgroup.WithContext(ctx) // once one has failed, the others need not go on
 	for _, c := range clients {
-		go func() { failed <- c.run(ctx, w) }()
+		group.Go(func() error { return c.run(ctx, w) })
 	}
-	cpu, measured := sampleCPU(ctx, o.Servers, w)
-	err = measured
-	for range clients {
-		if e := <-failed; e != nil && err == nil {
-			err = e
-			w.over.Store(true) // the others need not go on
-		}
-	}
-	if err != nil {
+	cpu, err := sampleCPU(ctx, o.Servers, w)
+	if err := cmp.Or(group.Wait(), err); err != nil {
 		return Result{}, err
 	}
 	result := Result{Elapsed: o.Duration, CPU: cpu}
@@ -143,7 +136,6 @@ func (o Options) validate() error {
 // window is the time in which answers count.
 type window struct {
 	begin, end time.Time
-	over       atomic.Bool
 }
 
 type client struct {
@@ -182,7 +174,7 @@ func dial(ctx context.Context, o Options) ([]*client, error) {
 func (c *client) run(ctx context.Context, w *window) error {
 	ops := make([]register.Operation, c.options.Depth)
 	begun := time.Now()
-	for !w.over.Load() && begun.Before(w.end) {
+	for ctx.Err() == nil && begun.Before(w.end) {
 		for i := range ops {
 			ops[i] = c.next()
 		}
