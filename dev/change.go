@@ -193,23 +193,28 @@ func (o Observation) mislaid(v view.View) bool {
 
 // Abandon gives up the change that is going on: the members are those before it again.
 func (o *operator) Abandon() error {
-	return o.command(func(r *record.Record) error {
+	_, err := o.command(func(r *record.Record) (string, error) {
 		switch {
 		case r.Change == nil:
-			return errors.New("no change of members is going on")
+			return "", errors.New("no change of members is going on")
 		case !r.View.Joint() && o.situation(nil).Changed():
-			return errors.New("the change is finished, and can't be given up any more; begin the opposite one when " +
-				"it is over")
+			return "", errors.New("the change is finished, and can't be given up any more; begin the opposite one " +
+				"when it is over")
 		}
 		r.Change = r.Change.GivenUp("you abandoned it")
-		return nil
+		return "", nil
 	})
+	return err
 }
 
-// command changes the record, and has the operator look at once.
-func (o *operator) command(change func(*record.Record) error) error {
+// command changes the record, and has the operator look at once. It says what was begun.
+func (o *operator) command(change func(*record.Record) (string, error)) (begun string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	defer o.wake()
-	return o.directory.Update(change)
+	err = o.directory.Update(func(r *record.Record) error {
+		begun, err = change(r)
+		return err
+	})
+	return begun, err
 }

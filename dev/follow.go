@@ -11,23 +11,13 @@ import (
 
 // Move gives the master of a partition another home, or takes that away again. It says what was begun; the partition
 // goes there once a member there has its state.
-func (o *operator) Move(number, site string) (begun string, err error) {
-	err = o.command(func(r *record.Record) (err error) {
-		begun, err = r.Move(number, site)
-		return err
-	})
-	return begun, err
+func (o *operator) Move(number, site string) (string, error) {
+	return o.command(func(r *record.Record) (string, error) { return r.Move(number, site) })
 }
 
 // Split wants one partition more: the next one in turn gives it half of its keys. It says which; that goes on by
 // itself.
-func (o *operator) Split() (begun string, err error) {
-	err = o.command(func(r *record.Record) (err error) {
-		begun, err = r.Split()
-		return err
-	})
-	return begun, err
-}
+func (o *operator) Split() (string, error) { return o.command((*record.Record).Split) }
 
 // Follow writes how the latest change is going, in lines, until it is over or the context ends. It fails if the change
 // was given up, or if there was none.

@@ -160,14 +160,10 @@ func (o Observation) report() decide.Report {
 		}
 	}
 	for _, p := range s.Partitions {
-		part := membership.Part{
-			Term: p.Term, Lost: p.Lost, Recovered: p.Recovered, Restarted: p.Restarted, Copying: p.Copying,
-			WholeTerm: p.WholeTerm, NotedTerm: p.NotedTerm, Length: p.Length,
-		}
-		for _, learner := range p.CaughtUp {
-			part.CaughtUp = append(part.CaughtUp, view.MemberID(learner))
-		}
-		r.Member.Partitions = append(r.Member.Partitions, part)
+		r.Member.Partitions = append(r.Member.Partitions, membership.Part{
+			Term: p.Term, Lost: p.Lost, Recovered: p.Recovered, Restarted: p.Restarted, CaughtUp: wire.IDs(p.CaughtUp),
+			Copying: p.Copying, WholeTerm: p.WholeTerm, NotedTerm: p.NotedTerm, Length: p.Length,
+		})
 	}
 	return r
 }

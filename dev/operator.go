@@ -187,7 +187,7 @@ func (o *operator) adopt(step decide.Step) error {
 	case step.Abandoned != "":
 		o.progress.line("epoch %d: the members are those before the change: %s", r.View.Epoch, step.Abandoned)
 	default:
-		o.progress.line("epoch %d: the members are %s", r.View.Epoch, r.Labels(members(r.View)))
+		o.progress.line("epoch %d: the members are %s", r.View.Epoch, r.Labels(r.View.IDs()))
 	}
 	return nil
 }
@@ -199,13 +199,6 @@ func (o *operator) tell(format string, args ...any) {
 		return
 	}
 	o.say(format, args...)
-}
-
-func members(v view.View) (ids []view.MemberID) {
-	for _, m := range v.Members {
-		ids = append(ids, m.ID)
-	}
-	return ids
 }
 
 // finish forgets a change that is over, and the members that the view does not have.

@@ -76,7 +76,7 @@ func (o *operator) recoverPartitions(ctx context.Context, list string) (string, 
 	if err != nil {
 		return "", err
 	}
-	left := r.Labels(members(d.View))
+	left := r.Labels(d.View.IDs())
 	givenUp, err := o.goOn(d.View, left+" go on")
 	if err != nil {
 		return "", err

@@ -161,16 +161,12 @@ func report(s *adminv1.StatusResponse) (*world.Report, error) {
 	}
 	r.Peers, r.Witnesses = peers(s.Peers), peers(s.Witnesses)
 	for _, p := range s.Partitions {
-		part := world.Part{
+		r.Partitions = append(r.Partitions, world.Part{
 			Part: membership.Part{Term: p.Term, Lost: p.Lost, Recovered: p.Recovered, Restarted: p.Restarted,
-				Copying:   p.Copying,
-				WholeTerm: p.WholeTerm, NotedTerm: p.NotedTerm, Length: p.Length},
+				CaughtUp: wire.IDs(p.CaughtUp), Copying: p.Copying, WholeTerm: p.WholeTerm,
+				NotedTerm: p.NotedTerm, Length: p.Length},
 			Serving: p.Serving, Unsynced: p.Unsynced, Fast: p.Fast, Slow: p.Slow, Waits: p.Waits,
-		}
-		for _, id := range p.CaughtUp {
-			part.CaughtUp = append(part.CaughtUp, view.MemberID(id))
-		}
-		r.Partitions = append(r.Partitions, part)
+		})
 	}
 	return r, nil
 }

@@ -160,6 +160,13 @@ func (s Situation) found() (Step, error) {
 		}
 		founders = append(founders, m.Founder(report.Disk))
 	}
+	var named []view.Witness
+	for _, w := range s.witnesses() {
+		if w.Disk == "" {
+			unnamed = append(unnamed, w.ID)
+		}
+		named = append(named, w.Witness)
+	}
 	switch d := membership.Rebuild(said, func(view.MemberID) bool { return false }); {
 	case d.Known || d.Err != nil:
 		return Step{View: d.View}, d.Err
@@ -171,7 +178,7 @@ func (s Situation) found() (Step, error) {
 	}
 	v, err := membership.Found(s.Cluster, founders)
 	if err == nil && s.Partitioned() {
-		return s.place(v)
+		v, err = membership.Place(v, named, s.placement(v))
 	}
 	return Step{View: v}, err
 }

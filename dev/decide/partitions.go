@@ -70,23 +70,6 @@ func (s Situation) witnesses() (all []witness) {
 	return all
 }
 
-// place gives the first view its partitions, once the witnesses named their disks.
-func (s Situation) place(v view.View) (Step, error) {
-	var named []view.Witness
-	var unnamed []view.MemberID
-	for _, w := range s.witnesses() {
-		if w.Disk == "" {
-			unnamed = append(unnamed, w.ID)
-		}
-		named = append(named, w.Witness)
-	}
-	if len(unnamed) > 0 {
-		return Step{Waits: s.Labels(unnamed) + " to name its empty disk"}, nil
-	}
-	v, err := membership.Place(v, named, s.placement(v))
-	return Step{View: v}, err
-}
-
 // retiring are the dedicated witnesses of the view that are to go: those of sites without members, and those that have
 // a successor there.
 func (s Situation) retiring() (ids []view.MemberID) {

@@ -10,7 +10,6 @@ import (
 	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
-	"github.com/georegister/georegister/replica/simulator/members"
 
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/protocol/abd"
@@ -33,7 +32,7 @@ func wholeDisks() []faults.Kind { return faults.Without(sameMembers(), faults.Ol
 // changePathsFor are the paths of changes that as many schedules as seedsFor says take: clusters of one are rare.
 func changePathsFor(t *testing.T) []string {
 	t.Helper()
-	return slices.DeleteFunc(members.ChangePaths(), func(path string) bool {
+	return slices.DeleteFunc(changePaths(), func(path string) bool {
 		return seedsFor(t) < searchSeeds && strings.Contains(path, "from-one")
 	})
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/faults"
-	"github.com/georegister/georegister/replica/simulator/members"
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
@@ -40,7 +39,7 @@ func curpWith(wrong curp.Mistakes, split store.SplitMistakes) *definition.Partit
 func curpPaths(t *testing.T) []string {
 	t.Helper()
 	paths := slices.Concat(
-		curp.Paths(), curp.ChangePaths(), members.PartitionPaths(), members.ReplacementPaths(), members.MovePaths(), []string{"curp.quorum-lost", "curp.rescued"},
+		curp.Paths(), curp.ChangePaths(), partitionPaths(), replacementPaths(), movePaths(), []string{"curp.quorum-lost", "curp.rescued"},
 	)
 	return slices.DeleteFunc(paths, func(path string) bool {
 		return seedsFor(t) < searchSeeds && slices.Contains([]string{

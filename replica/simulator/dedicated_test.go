@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/georegister/georegister/replica/simulator/faults"
-	"github.com/georegister/georegister/replica/simulator/members"
 
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/simulator/schedule"
@@ -21,7 +20,7 @@ func apart(wrong curp.Mistakes) schedule.Options {
 // come back with what nobody asks for any more.
 func TestCURPSurvivesWithDedicatedWitnesses(t *testing.T) {
 	t.Parallel()
-	survives(t, Search{Options: apart(curp.Mistakes{}), First: 1, Seeds: seedsFor(t) / 8}, members.DedicatedPaths())
+	survives(t, Search{Options: apart(curp.Mistakes{}), First: 1, Seeds: seedsFor(t) / 8}, dedicatedPaths())
 }
 
 // With dedicated witnesses too a master that asks none of them loses what clients were told of.

@@ -44,7 +44,7 @@ func TestCURPSurvivesLostQuorums(t *testing.T) {
 	}
 	t.Logf("%d quorums were lost, %d given up; partitions: %d whole, %d shortened, %d behind, %d empty", took["curp.quorum-lost"], took["curp.rescued"],
 		took["curp.rescued.whole"], took["curp.rescued.shortened"], took["curp.rescued.behind"], took["curp.rescued.empty"])
-	for _, path := range members.LostQuorumPaths() {
+	for _, path := range lostQuorumPaths() {
 		if took[path] == 0 && seedsFor(t) == searchSeeds {
 			t.Errorf("no schedule led to %s", path)
 		}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
-	"github.com/georegister/georegister/replica/simulator/members"
 
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/curp/store"
@@ -32,7 +31,7 @@ func TestCURPSurvivesSplits(t *testing.T) {
 			t.Errorf("%v\n%s", f, Explain(f))
 		}
 	}
-	for _, path := range members.SplitPaths() {
+	for _, path := range splitPaths() {
 		t.Logf("%s: %d", path, took[path])
 		if took[path] == 0 && seedsFor(t) == searchSeeds {
 			t.Errorf("no schedule led to %s", path)

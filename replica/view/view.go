@@ -253,6 +253,14 @@ func (v View) Index(id MemberID) int {
 	return -1
 }
 
+// IDs are those of the members, in their order.
+func (v View) IDs() (ids []MemberID) {
+	for _, m := range v.Members {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
 // Sites are those of the members, in their order.
 func (v View) Sites() (sites []string) {
 	for _, m := range v.Members {

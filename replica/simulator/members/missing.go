@@ -5,26 +5,40 @@ import (
 	"slices"
 
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/simulator/cluster"
 	"github.com/georegister/georegister/replica/view"
 )
 
-// missingParts says which partition is not as it should be though the faults are over, or nothing.
-func (m *Manager) missingParts() string {
-	record := &m.Made[m.Record]
-	if m.QuorumLoss.Happened && !m.QuorumLoss.GivenUp {
+// Missing says what is not in order though the faults are over, or nothing.
+func (m *Manager) Missing() string {
+	record, partitioned := &m.Made[m.Record], m.Environment.Partitioned != nil
+	switch {
+	case !m.begun:
+		return ""
+	case m.QuorumLoss.Happened && !m.QuorumLoss.GivenUp:
 		return "a lost quorum is not given up" + m.Waiting()
-	}
-	if m.Lost || m.Change != nil || record.Joint() {
+	case m.Lost || m.Change != nil || record.Joint():
 		return "a change of members is still in progress" + m.Waiting()
 	}
 	for _, member := range record.Members {
 		switch nd := m.Nodes[member.ID-1]; {
-		case nd.Gone || nd.Disk() != member.Disk:
+		case partitioned && (nd.Gone || nd.Disk() != member.Disk):
 			return nd.Name() + " is lost, and is not replaced"
+		case nd.Gone:
 		case nd.Held != m.Record:
 			return nd.Name() + " does not hold the last view"
+		case !partitioned && !nd.Voter():
+			return nd.Name() + " does not vote"
 		}
 	}
+	if partitioned {
+		return m.missingParts(record)
+	}
+	return ""
+}
+
+// missingParts says which partition is not as it should be though the faults are over, or nothing.
+func (m *Manager) missingParts(record *cluster.Made) string {
 	if n := len(record.Partitions); n != m.Administrator.partitions() {
 		return fmt.Sprintf("there are %d partitions, and should be %d", n, m.Administrator.partitions()) + m.Waiting()
 	}
@@ -101,31 +115,6 @@ func (m *Manager) crowded(v view.View) string {
 				return fmt.Sprintf("partition %d is kept at %v, and by witness %d at %s too", i, at, id, entry.Site)
 			}
 			at = append(at, entry.Site)
-		}
-	}
-	return ""
-}
-
-// Missing says what is not in order though the faults are over, or nothing.
-func (m *Manager) Missing() string {
-	if !m.begun {
-		return ""
-	}
-	if m.Environment.Partitioned != nil {
-		return m.missingParts()
-	}
-	record := &m.Made[m.Record]
-	if m.Lost || m.Change != nil || record.Joint() {
-		return "a change of members is still in progress"
-	}
-	for _, member := range record.Members {
-		nd := m.Nodes[member.ID-1]
-		switch {
-		case nd.Gone:
-		case nd.Held != m.Record:
-			return nd.Name() + " does not hold the last view"
-		case !nd.Voter():
-			return nd.Name() + " does not vote"
 		}
 	}
 	return ""

@@ -17,9 +17,7 @@ func (m *Manager) policy(c *change, s *membership.Snapshot) {
 	const waits = 40 // rounds, for those that are not done
 	s.Abandon = !m.Settled && c.patience > 0 && c.rounds > c.patience || m.Settled && m.Now > m.Calm+60*m.Environment.Retry
 	if c.hasty || c.rounds > waits {
-		for _, member := range s.View.Members {
-			s.Absent = append(s.Absent, member.ID)
-		}
+		s.Absent = s.View.IDs()
 	}
 }
 
@@ -59,9 +57,7 @@ func (m *Manager) mislead(s *membership.Snapshot) {
 		}
 	}
 	if m.wrong.Uncovered {
-		for _, member := range s.View.Members {
-			s.Absent = append(s.Absent, member.ID)
-		}
+		s.Absent = s.View.IDs()
 	}
 }
 

@@ -21,12 +21,12 @@ func partitionToProto(p view.Partition) *adminv1.Partition {
 func partitionFromProto(message *adminv1.Partition) view.Partition {
 	p := view.Partition{
 		Term: message.GetTerm(), Master: view.MemberID(message.GetMaster()),
-		Backups: ids(message.GetBackups()), Witnesses: ids(message.GetWitnesses()),
+		Backups: IDs(message.GetBackups()), Witnesses: IDs(message.GetWitnesses()),
 		Empty: message.GetEmpty(), Split: message.GetSplit(),
 	}
 	for _, f := range message.GetFormers() {
 		p.Formers = append(p.Formers, view.Former{
-			Term: f.GetTerm(), Master: view.MemberID(f.GetMaster()), Backups: ids(f.GetBackups()), Witnesses: ids(f.GetWitnesses()),
+			Term: f.GetTerm(), Master: view.MemberID(f.GetMaster()), Backups: IDs(f.GetBackups()), Witnesses: IDs(f.GetWitnesses()),
 		})
 	}
 	return p
@@ -35,7 +35,8 @@ func partitionFromProto(message *adminv1.Partition) view.Partition {
 // Numbers are IDs as messages have them.
 func Numbers(ids []view.MemberID) []uint32 { return convert[uint32](ids) }
 
-func ids(numbers []uint32) []view.MemberID { return convert[view.MemberID](numbers) }
+// IDs are what messages have as numbers.
+func IDs(numbers []uint32) []view.MemberID { return convert[view.MemberID](numbers) }
 
 func convert[To, From ~uint32](from []From) (to []To) {
 	for _, n := range from {
