@@ -13,28 +13,31 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
+var inReach = errors.New("a quorum is in reach, so nothing has to be given up; use `replace` or `remove`")
+
 // Recover goes on with what is left, after a quorum was lost for good, and says what that costs: with one member alone,
 // or with `all` that answer where shards have masters, each partition from one of them. All others are killed, and
 // their disks removed. Partitions that none is certain to hold go on from the member that followed furthest, or empty
 // if none has a whole copy, if they are named by their numbers.
 func (o *operator) Recover(ctx context.Context, who string, unheld ...string) (string, error) {
-	switch r := &o.directory.Record; { // whether it has masters never changes
+	r := &o.directory.Record
+	switch { // whether it has masters never changes
 	case r.Partitioned() && who != decide.RecoverAll:
 		return "", fmt.Errorf("protocol %s: no member holds all partitions, so all members that are left go on: "+
-			"`recover %s`",
-			r.Protocol, decide.RecoverAll)
-	case r.Partitioned():
-		return o.recoverPartitions(ctx, strings.Join(unheld, ","))
-	case len(unheld) > 0:
+			"`recover %s`", r.Protocol, decide.RecoverAll)
+	case !r.Partitioned() && len(unheld) > 0:
 		return "", errors.New("use: recover MEMBER")
 	}
-	return o.recoverMember(ctx, who)
-}
-
-func (o *operator) recoverMember(ctx context.Context, name string) (string, error) {
-	observations := o.Observe(ctx)
+	observations, reports := o.ask(ctx)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if r.Partitioned() {
+		return o.recoverPartitions(observations, reports, strings.Join(unheld, ","))
+	}
+	return o.recoverMember(observations, who)
+}
+
+func (o *operator) recoverMember(observations []Observation, name string) (string, error) {
 	trusted, err := o.trusted(name, observations)
 	if err != nil {
 		return "", err
@@ -51,22 +54,20 @@ func (o *operator) recoverMember(ctx context.Context, name string) (string, erro
 		costs = "; " + e.LostWithOne()
 	}
 	return fmt.Sprintf("%s goes on alone in epoch %d, with what its disk has. Whatever others acknowledged without "+
-		"it is lost, "+
-		"and what it had not heard the outcome of may show or not%s; `add SITE SITE` makes it three members again",
-		trusted.Label, next.Epoch, costs), nil
+		"it is lost, and what it had not heard the outcome of may show or not%s; `add SITE SITE` makes it three "+
+		"members again", trusted.Label, next.Epoch, costs), nil
 }
 
-func (o *operator) recoverPartitions(ctx context.Context, list string) (string, error) {
-	observations, reports := o.ask(ctx)
-	o.mu.Lock()
-	defer o.mu.Unlock()
+func (o *operator) recoverPartitions(
+	observations []Observation, reports map[view.MemberID]decide.Report, list string,
+) (string, error) {
 	r := &o.directory.Record
 	unheld, err := r.Numbers(list)
+	if err == nil && reachesQuorum(r.View, observations) {
+		err = inReach
+	}
 	if err != nil {
 		return "", err
-	}
-	if reachesQuorum(r.View, observations) {
-		return "", errors.New("a quorum is in reach, so nothing has to be given up; use `replace` or `remove`")
 	}
 	for id, said := range reports { // order is irrelevant: a map into itself
 		said.Crashed = "" // whether a change could come to its end is no matter any more
@@ -81,12 +82,12 @@ func (o *operator) recoverPartitions(ctx context.Context, list string) (string, 
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("%s goes on in epoch %d, with what its disk has", left, d.View.Epoch)
-	if d.View.Size() > 1 {
-		text = fmt.Sprintf("%s go on in epoch %d, with what their disks have", left, d.View.Epoch)
+	text := "%s go on in epoch %d, with what their disks have"
+	if d.View.Size() == 1 {
+		text = "%s goes on in epoch %d, with what its disk has"
 	}
-	return text + "; given up are " + givenUp + "; " + strings.Join(d.Costs("partitions"), "; ") + "; `add SITE` brings new members, of which there have " +
-		"to be 3, 5 or 7", nil
+	return fmt.Sprintf(text+"; given up are %s; %s; `add SITE` brings new members, of which there have to be 3, 5 or 7",
+		left, d.View.Epoch, givenUp, strings.Join(d.Costs("partitions"), "; ")), nil
 }
 
 // goOn records a view after a lost quorum, and returns the names of those who are given up. The lock is held.
@@ -130,7 +131,7 @@ func (o *operator) trusted(name string, observations []Observation) (Observation
 	case r.View.Epoch == 0:
 		return m, errors.New("the cluster is being founded: nothing is lost yet")
 	case reachesQuorum(r.View, observations):
-		return m, errors.New("a quorum is in reach, so nothing has to be given up; use `replace` or `remove`")
+		return m, inReach
 	case at < 0:
 		return m, fmt.Errorf("%s is not in the view of epoch %d; name one that is", m.Label, r.View.Epoch)
 	case m.Status == nil:
