@@ -36,6 +36,10 @@ func (m *Manager) step() {
 		c.rounds++
 	}
 	s := m.snapshot()
+	if m.Environment.Partitioned != nil {
+		m.stepOfPartitions(s)
+		return
+	}
 	switch {
 	case v.Joint():
 		m.policy(c, &s)

@@ -108,22 +108,23 @@ func (m *Manager) round() {
 		m.rebuild()
 		return
 	}
-	if m.Environment.Partitioned != nil {
-		m.roundOfPartitions()
-		return
+	if p := m.Environment.Partitioned; p != nil {
+		m.alarm(p.FalseAlarms)
 	}
 	m.callAll()
 	m.step()
 }
 
 // callAll tells the record to its members, also to those that hold it: one that lost its disk may have lost the view
-// with it. Those who left it are told now and then.
+// with it. Those who left it are told now and then, and where there are masters always.
 func (m *Manager) callAll() {
 	record := &m.Made[m.Record]
 	for _, nd := range m.Nodes {
 		switch {
 		case !nd.Born || nd.Gone:
-		case record.Index(nd.Config.Self) >= 0, m.Settled, m.Draw.Chance(200):
+		case nd.Witness != nil:
+			m.callWith(nd, cluster.None)
+		case m.Environment.Partitioned != nil, record.Index(nd.Config.Self) >= 0, m.Settled, m.Draw.Chance(200):
 			m.callWith(nd, m.Record)
 		case m.Change != nil && nd.Held == cluster.None:
 			m.callWith(nd, cluster.None)

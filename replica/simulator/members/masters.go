@@ -15,10 +15,10 @@ import (
 // staleRounds is for how many rounds of the manager an answer counts.
 const staleRounds = 8
 
-// roundOfPartitions is the rest of a round of a manager of partitions.
-func (m *Manager) roundOfPartitions() {
+// alarm has somebody be said not to be heard who is, in so many of 1000 rounds.
+func (m *Manager) alarm(chance int) {
 	m.Unheard = cluster.None
-	if v := &m.Made[m.Record]; !m.Settled && m.Draw.Chance(m.Environment.Partitioned.FalseAlarms) {
+	if v := &m.Made[m.Record]; !m.Settled && m.Draw.Chance(chance) {
 		p := &v.Partitions[m.Draw.Below(len(v.Partitions))]
 		m.Unheard = int(p.Master) - 1
 		if n := len(p.Witnesses); n > 0 && m.Draw.Chance(500) {
@@ -26,16 +26,10 @@ func (m *Manager) roundOfPartitions() {
 		}
 		m.Took("curp.falsely-unheard")
 	}
-	for _, nd := range m.Nodes {
-		switch {
-		case !nd.Born || nd.Gone:
-		case nd.Witness != nil:
-			m.callWith(nd, cluster.None)
-		default:
-			m.callWith(nd, m.Record)
-		}
-	}
-	s := m.snapshot()
+}
+
+// stepOfPartitions is step where there are masters.
+func (m *Manager) stepOfPartitions(s membership.Snapshot) {
 	if m.QuorumLoss.Happened && !m.QuorumLoss.GivenUp {
 		m.rescue(s)
 		return

@@ -53,7 +53,9 @@ func (m *Manager) moveMembers(s *membership.Snapshot) bool {
 	}
 	switch {
 	case v.Joint():
-		m.watch(c, s)
+		late := time.Duration(c.rounds)*m.pace.For > 40*m.Environment.Retry
+		c.abandoned = c.abandoned || m.Settled && late || !m.Settled && c.patience > 0 && c.rounds > c.patience
+		s.Abandon = c.abandoned
 	case !v.Held:
 	case c == nil:
 		m.beginMove(s, v.View)
@@ -88,15 +90,6 @@ func (m *Manager) beginMove(s *membership.Snapshot, v view.View) {
 			m.begin(f, v)
 		}
 	}
-}
-
-// watch tells the decisions of a joint view what the manager knows beside: witnesses that wait, and its patience.
-func (m *Manager) watch(c *change, s *membership.Snapshot) {
-	c.rounds++
-	if !m.Settled && c.patience > 0 && c.rounds > c.patience || m.Settled && time.Duration(c.rounds)*m.pace.For > 40*m.Environment.Retry {
-		c.abandoned = true
-	}
-	s.Abandon = c.abandoned
 }
 
 // name tells the decisions which witnesses of newcomers wait. Their IDs are in the order of the members', so all come
