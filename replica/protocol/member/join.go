@@ -29,23 +29,17 @@ func (m *Member) serve(from view.MemberID, msg *peerv1.Message) {
 	}
 }
 
-func (m *Member) send(to []view.MemberID, kind peerv1.Kind) {
+// send asks others what a newcomer needs: a question that tells which process it is of (op), or 0.
+func (m *Member) send(to []view.MemberID, kind peerv1.Kind, op uint64) {
 	for _, id := range to {
-		m.effects.reply(id, &peerv1.Message{Kind: kind})
-	}
-}
-
-// query asks which incarnations of this member the others know.
-func (m *Member) query(to []view.MemberID) {
-	for _, id := range to {
-		m.effects.reply(id, &peerv1.Message{Kind: peerv1.Kind_JOIN_QUERY, Op: m.config.Nonce})
+		m.effects.reply(id, &peerv1.Message{Kind: kind, Op: op})
 	}
 }
 
 func (m *Member) beginTransfer() {
 	m.state = transferring
 	m.ask.Restart()
-	m.send(m.ask.Ask(&m.config, m.now, len(m.config.Nearest)), peerv1.Kind_ADOPT)
+	m.send(m.ask.Ask(&m.config, m.now, len(m.config.Nearest)), peerv1.Kind_ADOPT, 0)
 	m.arrived() // by an earlier process
 }
 
@@ -101,9 +95,9 @@ func (m *Member) arrived() {
 func (m *Member) askAgain() {
 	again := m.ask.Again(&m.config, m.incarnations, m.now)
 	if m.state == querying {
-		m.query(again)
+		m.send(again, peerv1.Kind_JOIN_QUERY, m.config.Nonce)
 		return
 	}
-	m.send(again, peerv1.Kind_ADOPT)
+	m.send(again, peerv1.Kind_ADOPT, 0)
 	m.transfer.askPages(m.now, m.config.Nearest) // those that have adopted this disk
 }

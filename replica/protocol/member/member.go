@@ -162,7 +162,7 @@ func StartWith(config protocol.Config, journal *protocol.Journal, factory Factor
 	case !found && !founded:
 		m.state = querying
 		config.Took("member.query")
-		m.query(m.ask.Ask(&m.config, m.now, len(config.Nearest)))
+		m.send(m.ask.Ask(&m.config, m.now, len(config.Nearest)), peerv1.Kind_JOIN_QUERY, config.Nonce)
 	default:
 		m.doubt = doubt{founded: !found, record: record}
 		if config.Continued || config.Undoubted || mistakes.TrustOldCopy || mistakes.VoteAtOnce || config.View.Size() == 1 {
@@ -272,10 +272,14 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 	m.disks.Hear(from, incarnation, msg)
 	switch msg.Kind {
 	case peerv1.Kind_POSITION:
-	case peerv1.Kind_POSITION_QUERY:
-		m.onPositionQuery(from, msg)
+	case peerv1.Kind_POSITION_QUERY: // a newcomer has nothing to say: what its lost disk had heard is gone
+		if m.state == voting || m.state == asking && (m.doubt.founded || m.doubt.record.Voter) {
+			m.disks.Answer(from, msg, m.disks.Of(from))
+		}
 	case peerv1.Kind_POSITION_REPLY:
-		m.onPositionReply(from, msg)
+		if m.disks.OnReply(from, msg) {
+			m.trust()
+		}
 	case peerv1.Kind_JOIN_QUERY, peerv1.Kind_ADOPT, peerv1.Kind_TRANSFER:
 		if m.state == voting {
 			m.serve(from, msg)

@@ -29,22 +29,6 @@ type heard struct {
 	message *peerv1.Message
 }
 
-// onPositionQuery answers a member that has started. A newcomer has nothing to say: what its lost disk had heard is
-// gone.
-func (m *Member) onPositionQuery(from view.MemberID, msg *peerv1.Message) {
-	if m.state != voting && !(m.state == asking && (m.doubt.founded || m.doubt.record.Voter)) {
-		return
-	}
-	m.disks.Answer(from, msg, m.disks.Of(from))
-}
-
-// onPositionReply hears what another member knows of this disk.
-func (m *Member) onPositionReply(from view.MemberID, msg *peerv1.Message) {
-	if m.disks.OnReply(from, msg) {
-		m.trust()
-	}
-}
-
 // trust goes on once the disk is known to be whole.
 func (m *Member) trust() {
 	if m.state != asking || !m.disks.Trusted() {

@@ -113,13 +113,11 @@ func (nd *Node) handOver(position int) {
 	done := nd.persist(len(nd.Log.Entries))
 	nd.release(done)
 	nd.cut = []int{0, 500, 1000}[nd.Draw.Below(3)] // of the messages on their way
-	var unfinished [][]protocol.Request
+	var unfinished []protocol.Request
 	for _, s := range nd.Shards {
-		var requests []protocol.Request
 		if s.Protocol != nil {
-			requests = s.Protocol.Unfinished()
+			unfinished = append(unfinished, s.Protocol.Unfinished()...)
 		}
-		unfinished = append(unfinished, requests)
 	}
 	nd.Enter(position)
 	nd.dropMessages()
@@ -130,17 +128,15 @@ func (nd *Node) handOver(position int) {
 	}
 	if !nd.Acts {
 		w.Took("change.removed")
-		for _, requests := range unfinished {
-			for _, r := range requests {
-				if left[r.Handle].barrier != nil {
-					continue // the whole is answered
-				}
-				result := register.Result{Status: register.Unavailable, Message: "this member was removed"}
-				if r.Resume != nil { // others may know of it
-					result.Status = register.Unknown
-				}
-				nd.respond(left[r.Handle], result)
+		for _, r := range unfinished {
+			if left[r.Handle].barrier != nil {
+				continue // the whole is answered
 			}
+			result := register.Result{Status: register.Unavailable, Message: "this member was removed"}
+			if r.Resume != nil { // others may know of it
+				result.Status = register.Unknown
+			}
+			nd.respond(left[r.Handle], result)
 		}
 		nd.carryBarriers(0)
 		nd.wake()
@@ -148,11 +144,9 @@ func (nd *Node) handOver(position int) {
 	}
 	now := nd.Clock.Read(w.Now)
 	goOn := make([][]protocol.Request, len(nd.Running()))
-	for _, requests := range unfinished {
-		for _, r := range requests {
-			i := nd.place(r.Operation.Key)
-			goOn[i] = append(goOn[i], r)
-		}
+	for _, r := range unfinished {
+		i := nd.place(r.Operation.Key)
+		goOn[i] = append(goOn[i], r)
 	}
 	for i, requests := range goOn {
 		for _, r := range requests {
