@@ -116,15 +116,17 @@ func (m *member) observe(ctx context.Context, cluster string) Observation {
 	return o
 }
 
+// withoutVote are the states of members that answer and don't vote.
+var withoutVote = map[adminv1.Role]State{
+	adminv1.Role_WAITING: Waiting, adminv1.Role_REMOVED: Removed, adminv1.Role_LEARNER: Joining,
+}
+
 // stateOf is the state of a member that answers.
 func stateOf(s *adminv1.StatusResponse) State {
+	state, known := withoutVote[s.Role]
 	switch {
-	case s.Role == adminv1.Role_WAITING:
-		return Waiting
-	case s.Role == adminv1.Role_REMOVED:
-		return Removed
-	case s.Role == adminv1.Role_LEARNER:
-		return Joining
+	case known:
+		return state
 	case !s.Quorum:
 		return NoQuorum
 	}

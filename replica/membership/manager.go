@@ -71,15 +71,15 @@ type Rebuilt struct {
 }
 
 // Rebuild finds the view of a cluster whose record is lost or may be old: the one of the highest epoch that is
-// reported, once a quorum of that view's members has said what it holds. Any view that serves is held by a quorum of it,
-// and each was committed before the next was made, but for a joint one that was abandoned, whose quorums are quorums of
-// the views around it too; so no quorum of a view leaves out a later one that is in use. The next of a joint view may be
-// either of two, which have no quorum in common, and may have been given to someone: there everybody answers who is not
-// lost.
+// reported, once a quorum of that view's members has said what it holds. Any view that serves is held by a quorum of
+// it, and each was committed before the next was made, but for a joint one that was abandoned, whose quorums are
+// quorums of the views around it too; so no quorum of a view leaves out a later one that is in use. The next of a joint
+// view may be either of two, which have no quorum in common, and may have been given to someone: there everybody
+// answers who is not lost.
 //
 // The word of a member counts if it votes, or if it waits on the very disk that the view names, which was given nothing
-// yet: another empty disk may stand in for one that held a later view. Whoever holds a view is a witness of it, also one
-// that it removed: those who stay may not have been given it yet.
+// yet: another empty disk may stand in for one that held a later view. Whoever holds a view is a witness of it, also
+// one that it removed: those who stay may not have been given it yet.
 //
 // Two views of one epoch are an error: somebody gave out a view that was not the record. Where there are partitions, of
 // which each master asks who holds its view, the one that a quorum of its members holds is the cluster's; Decide

@@ -32,10 +32,11 @@ func (d *Rescue) Costs(partitions string) (all []string) {
 		of   []int
 		says string
 	}{
-		{d.Behind, "nobody who is left was certain to hold all of %s %s: these go on from the copy of the member that " +
-			"followed furthest, and the latest writes that were acknowledged may be lost"},
+		{d.Behind, "nobody who is left was certain to hold all of %s %s: these go on from the copy of the member " +
+			"that followed furthest, and the latest writes that were acknowledged may be lost"},
 		{d.Emptied, "nobody who is left had a whole copy of %s %s, which begin again empty"},
-		{d.Shortened, "of %s %s what only lost witnesses had saved, the latest writes that were acknowledged, may be lost"},
+		{d.Shortened, "of %s %s what only lost witnesses had saved, the latest writes that were acknowledged, may be " +
+			"lost"},
 	} {
 		if len(cost.of) > 0 {
 			all = append(all, fmt.Sprintf(cost.says, partitions, Numbers(cost.of)))

@@ -17,10 +17,11 @@ const maxColumns = 120
 // adds it here.
 var narrow = []string{
 	"api", "client", "cmd/georegister-operator", "cmd/logging", "cmd/program", "config", "controllers/apply",
-	"controllers/build", "controllers/chaosmesh", "controllers/world", "hack", "replica/configfile", "replica/durable",
-	"replica/history", "replica/listener", "replica/meter", "replica/profile", "replica/proof", "replica/protocol/abd",
-	"replica/protocol/catalog", "replica/protocol/epaxos", "replica/protocol/quorum", "replica/protocol/slab",
-	"replica/register", "test/apiserver", "test/bench", "test/chart", "test/clients", "test/cluster", "test/e2e",
+	"controllers/build", "controllers/chaosmesh", "controllers/world", "dev", "hack", "replica/configfile",
+	"replica/durable", "replica/history", "replica/listener", "replica/membership", "replica/meter",
+	"replica/profile", "replica/proof", "replica/protocol/abd", "replica/protocol/catalog",
+	"replica/protocol/epaxos", "replica/protocol/quorum", "replica/protocol/slab", "replica/register",
+	"replica/view", "test/apiserver", "test/bench", "test/chart", "test/clients", "test/cluster", "test/e2e",
 	"test/listenertest",
 }
 

@@ -26,7 +26,8 @@ func partitionFromProto(message *adminv1.Partition) view.Partition {
 	}
 	for _, f := range message.GetFormers() {
 		p.Formers = append(p.Formers, view.Former{
-			Term: f.GetTerm(), Master: view.MemberID(f.GetMaster()), Backups: IDs(f.GetBackups()), Witnesses: IDs(f.GetWitnesses()),
+			Term: f.GetTerm(), Master: view.MemberID(f.GetMaster()),
+			Backups: IDs(f.GetBackups()), Witnesses: IDs(f.GetWitnesses()),
 		})
 	}
 	return p
