@@ -29,7 +29,7 @@ type coordination struct {
 	phase      phase
 	ballot     uint64       // of the messages; 0: this member proposed it, and nobody recovers it
 	op         uint64       // number of the present question, which its answers repeat
-	asked      quorum.Tally // who answered the present question
+	asked      quorum.Tally // who answered the present question, without this member, which Quorum and Fast add
 	requests   []*request   // none in a recovery
 	roundTrips int
 	fastPath   bool
@@ -40,8 +40,8 @@ type coordination struct {
 	prepared   []*preparedReply // answers to Prepare, in a recovery
 
 	// Answers of the commands, from an execution here or elsewhere; nil: unknown; no answers: a no-op.
-	outcome  *peerv1.Executed
-	executed quorum.Tally // others that executed it; asked says only who need not be asked again
+	outcome   *peerv1.Executed
+	executors quorum.Tally // others that executed it; asked says only who need not be asked again
 }
 
 // coordinator proposes the commands of its clients, and commits what it or a recovery proposes.
@@ -94,11 +94,7 @@ func (p *coordinator) propose(o *object) {
 }
 
 // onPreAcceptOK counts an answer, and joins its attributes with the others.
-func (p *coordinator) onPreAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
-	d := o.answering(m, preAccepting)
-	if d == nil {
-		return
-	}
+func (p *coordinator) onPreAcceptOK(d *coordination, from view.MemberID, m *peerv1.Message) {
 	theirs := attributesOf(m)
 	d.merged.deps, d.merged.seq = d.merged.deps.join(theirs.deps), max(d.merged.seq, theirs.seq)
 	if d.merged.base.Carstamp.Less(theirs.base.Carstamp) {
@@ -150,14 +146,7 @@ func (p *coordinator) accept(d *coordination, a attributes) {
 	p.decideAccept(d)
 }
 
-// onAcceptOK counts an answer of the slow path.
-func (p *coordinator) onAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
-	if d := o.answering(m, accepting); d != nil {
-		d.asked.Answer(p.Counted, from)
-		p.decideAccept(d)
-	}
-}
-
+// decideAccept ends the slow path.
 func (p *coordinator) decideAccept(d *coordination) {
 	if d.asked.Quorum(p.Counted, p.Config.Self) {
 		d.roundTrips++
@@ -180,11 +169,11 @@ func (p *coordinator) commit(d *coordination) {
 	if p.mistakes.AnswerOnCommit {
 		p.answerEarly(d)
 	}
-	p.settleCommit(d.instance)
+	p.executeCommitted(d.instance)
 }
 
-// settleCommit executes what a commit makes ready, or keeps the commit until it is.
-func (p *coordinator) settleCommit(i *instance) {
+// executeCommitted executes what a commit makes ready, or keeps the commit until it is.
+func (p *coordinator) executeCommitted(i *instance) {
 	p.execute(i.object)
 	if !i.forgotten {
 		p.saveInstance(i)
@@ -197,7 +186,7 @@ func (p *coordinator) onExecuted(o *object, from view.MemberID, m *peerv1.Messag
 	id := idOf(m.Instance.GetId())
 	d := o.coordinationOf(id)
 	if d != nil {
-		d.executed.Answer(p.Counted, from)
+		d.executors.Answer(p.Counted, from)
 		if m.Op == d.op {
 			d.asked.Answer(p.Counted, from)
 		}
@@ -228,7 +217,7 @@ func (p *coordinator) decideExecuted(d *coordination) {
 		// Others have, perhaps. The answers come with them, or with this member's own execution, or a state.
 		self, known = 0, d.outcome != nil
 	}
-	if known && (p.options.Registers == nil || d.executed.Quorum(p.Counted, self)) {
+	if known && (p.options.Registers == nil || d.executors.Quorum(p.Counted, self)) {
 		p.finish(d)
 	}
 }
@@ -282,15 +271,6 @@ func (p *coordinator) question(d *coordination) *peerv1.Message {
 	m.Op, m.Instance.Ballot = d.op, d.ballot
 	m.Instance.Alone = d.onePeer && d.phase == preAccepting
 	return m
-}
-
-// answering returns the coordination that a reply is for, if it is for its present phase.
-func (o *object) answering(m *peerv1.Message, s phase) *coordination {
-	i := o.find(idOf(m.Instance.GetId()))
-	if i == nil || i.coordination == nil || i.coordination.op != m.Op || i.coordination.phase != s {
-		return nil
-	}
-	return i.coordination
 }
 
 // coordinationOf finds a coordination also when its instance is executed here and forgotten.
@@ -380,10 +360,7 @@ func (p *coordinator) tickCoordination(d *coordination) {
 
 // onCommit is algorithm 4, lines 11 and 12. Anyone may learn a decision; it is no vote.
 func (p *coordinator) onCommit(o *object, from view.MemberID, m *peerv1.Message) {
-	id := idOf(m.Instance.GetId())
-	if id.number == 0 {
-		return
-	}
+	id := idOf(m.Instance.Id)
 	if o.executed(id.writer) >= id.number {
 		p.tellExecuted(o, id, from, m.Op, false)
 		return
@@ -404,5 +381,5 @@ func (p *coordinator) learnCommit(i *instance, m *peerv1.Message) {
 		p.enter(d, committed) // another member finished it
 		p.AskAll(&d.asked)
 	}
-	p.settleCommit(i)
+	p.executeCommitted(i)
 }

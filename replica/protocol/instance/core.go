@@ -80,36 +80,26 @@ func (p *Core) Submit(r protocol.Request) {
 	o := p.object([]byte(r.Operation.Key))
 	o.queue = append(o.queue, &request{Request: r})
 	p.propose(o)
-	p.release(o)
+	p.letRest(o)
 }
 
 // Receive handles a message that concerns an instance, and nothing else.
 func (p *Core) Receive(from view.MemberID, m *peerv1.Message) {
-	if m.GetInstance().GetId() == nil {
+	if m.GetInstance().GetId().GetNumber() == 0 {
 		return
 	}
 	o := p.object(m.Key)
 	switch m.Kind {
-	case peerv1.Kind_PRE_ACCEPT:
-		p.onPreAccept(o, from, m)
-	case peerv1.Kind_PRE_ACCEPT_OK:
-		p.onPreAcceptOK(o, from, m)
-	case peerv1.Kind_ACCEPT:
-		p.onAccept(o, from, m)
-	case peerv1.Kind_ACCEPT_OK:
-		p.onAcceptOK(o, from, m)
+	case peerv1.Kind_PRE_ACCEPT, peerv1.Kind_ACCEPT, peerv1.Kind_PREPARE:
+		p.onQuestion(o, from, m)
+	case peerv1.Kind_PRE_ACCEPT_OK, peerv1.Kind_ACCEPT_OK, peerv1.Kind_PREPARE_OK, peerv1.Kind_NACK:
+		p.onAnswer(o, from, m)
 	case peerv1.Kind_COMMIT:
 		p.onCommit(o, from, m)
 	case peerv1.Kind_EXECUTED:
 		p.onExecuted(o, from, m)
-	case peerv1.Kind_PREPARE:
-		p.onPrepare(o, from, m)
-	case peerv1.Kind_PREPARE_OK:
-		p.onPrepareOK(o, from, m)
-	case peerv1.Kind_NACK:
-		p.onNack(o, m)
 	}
-	p.release(o)
+	p.letRest(o)
 }
 
 // Tick tells the time: what was not answered is asked again, what is past its deadline is given up, and what others
@@ -124,7 +114,7 @@ func (p *Core) Tick(now protocol.Instant) {
 		i := e.Value.(*instance)
 		e = e.Next()
 		p.tickInstance(i)
-		p.release(i.object)
+		p.letRest(i.object)
 	}
 }
 

@@ -172,7 +172,7 @@ func (p *executor) executeInstance(i *instance) {
 	setExecuted(state, kept)
 	o.state = state
 	p.saveState(o)
-	p.settle(i, execution)
+	p.conclude(i, execution)
 }
 
 // executeCommand makes current what it is after a command that is no read.
@@ -214,8 +214,8 @@ func setExecuted(state *peerv1.KeyState, e *peerv1.Executed) {
 	state.Executed = slices.Insert(state.Executed, at, e)
 }
 
-// settle ends an instance that is executed here.
-func (p *executor) settle(i *instance, e *peerv1.Executed) {
+// conclude ends an instance that is executed here.
+func (p *executor) conclude(i *instance, e *peerv1.Executed) {
 	d := i.coordination
 	p.forget(i)
 	switch {
@@ -259,7 +259,7 @@ func (p *executor) install(o *object, theirs *peerv1.KeyState) (covered []*insta
 		}
 	}
 	for _, i := range covered {
-		p.settle(i, o.execution(i.id.writer))
+		p.conclude(i, o.execution(i.id.writer))
 	}
 	return covered, true
 }

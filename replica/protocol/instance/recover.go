@@ -54,11 +54,31 @@ func (p *recovery) recover(i *instance) {
 // coordinator's own, before any recovery, is 0.
 func ballotAfter(b uint64, self view.MemberID) uint64 { return (b>>16+1)<<16 | uint64(self) }
 
-func (p *recovery) onPrepareOK(o *object, from view.MemberID, m *peerv1.Message) {
-	d := o.answering(m, preparing)
-	if d == nil || !d.asked.Answer(p.Counted, from) {
+// onAnswer counts an answer to the question of a coordination's present phase.
+func (p *recovery) onAnswer(o *object, from view.MemberID, m *peerv1.Message) {
+	i := o.find(idOf(m.Instance.Id))
+	if i == nil || i.coordination == nil || i.coordination.op != m.Op {
 		return
 	}
+	switch d := i.coordination; {
+	case m.Kind == peerv1.Kind_PRE_ACCEPT_OK && d.phase == preAccepting:
+		p.onPreAcceptOK(d, from, m)
+	case m.Kind == peerv1.Kind_ACCEPT_OK && d.phase == accepting:
+		d.asked.Answer(p.Counted, from)
+		p.decideAccept(d)
+	case m.Kind == peerv1.Kind_PREPARE_OK && d.phase == preparing:
+		if d.asked.Answer(p.Counted, from) {
+			p.onPrepareOK(d, from, m)
+		}
+	case m.Kind == peerv1.Kind_NACK && d.phase != committed: // a higher ballot has overtaken the phase
+		p.Took(pathRecoverPreempted)
+		i.seen = max(i.seen, m.Instance.Ballot)
+		p.yield(i)
+	}
+}
+
+// onPrepareOK notes what a member said of the instance.
+func (p *recovery) onPrepareOK(d *coordination, from view.MemberID, m *peerv1.Message) {
 	// A new disk's answer replaces that of the lost one.
 	d.prepared = slices.DeleteFunc(d.prepared, func(r *preparedReply) bool { return r.from == from })
 	d.prepared = append(d.prepared, &preparedReply{
@@ -122,17 +142,6 @@ func (p *recovery) acceptAgain(d *coordination, a attributes) {
 		a.base = p.load(d.object.key)
 	}
 	p.accept(d, a)
-}
-
-// onNack ends a phase that a higher ballot has overtaken.
-func (p *recovery) onNack(o *object, m *peerv1.Message) {
-	i := o.find(idOf(m.Instance.GetId()))
-	if i == nil || i.coordination == nil || i.coordination.op != m.Op || i.coordination.phase == committed {
-		return
-	}
-	p.Took(pathRecoverPreempted)
-	i.seen = max(i.seen, m.Instance.Ballot)
-	p.yield(i)
 }
 
 // tickInstance repeats what a coordination asked, gives up requests past their deadline, and recovers what others

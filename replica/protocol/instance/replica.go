@@ -9,18 +9,21 @@ import (
 // acceptor votes on instances, whoever coordinates them.
 type acceptor struct{ *store }
 
-// instanceForVote finds or begins the instance that a message asks a vote for. It returns nil if there is nothing to
-// vote on any more.
-func (p *acceptor) instanceForVote(o *object, from view.MemberID, m *peerv1.Message) *instance {
-	id := idOf(m.Instance.GetId())
-	if id.number == 0 {
-		return nil
-	}
+// onQuestion votes on an instance, or says that it is executed here: then there is nothing to vote on any more.
+func (p *acceptor) onQuestion(o *object, from view.MemberID, m *peerv1.Message) {
+	id := idOf(m.Instance.Id)
 	if o.executed(id.writer) >= id.number && !p.mistakes.ForgetExecuted {
 		p.tellExecuted(o, id, from, m.Op, true)
-		return nil
+		return
 	}
-	return p.instance(o, id)
+	switch i := p.instance(o, id); m.Kind {
+	case peerv1.Kind_PRE_ACCEPT:
+		p.onPreAccept(i, from, m)
+	case peerv1.Kind_ACCEPT:
+		p.onAccept(i, from, m)
+	case peerv1.Kind_PREPARE:
+		p.onPrepare(i, from, m)
+	}
 }
 
 func (p *acceptor) refuse(i *instance, from view.MemberID, m *peerv1.Message) {
@@ -30,11 +33,7 @@ func (p *acceptor) refuse(i *instance, from view.MemberID, m *peerv1.Message) {
 }
 
 // onPreAccept is algorithm 4, lines 2 to 7.
-func (p *acceptor) onPreAccept(o *object, from view.MemberID, m *peerv1.Message) {
-	i := p.instanceForVote(o, from, m)
-	if i == nil {
-		return
-	}
+func (p *acceptor) onPreAccept(i *instance, from view.MemberID, m *peerv1.Message) {
 	switch {
 	case i.ballot > 0:
 		p.refuse(i, from, m)
@@ -44,8 +43,8 @@ func (p *acceptor) onPreAccept(o *object, from view.MemberID, m *peerv1.Message)
 	case i.status < peerv1.Status_PRE_ACCEPTED:
 		initial := attributesOf(m)
 		i.attributes = initial
-		i.deps, i.seq = cut(initial.deps.join(o.depsOf(i)), i.id), max(initial.seq, p.seqOf(i))
-		if mine := p.load(o.key); initial.base.Carstamp.Less(mine.Carstamp) {
+		i.deps, i.seq = cut(initial.deps.join(i.object.depsOf(i)), i.id), max(initial.seq, p.seqOf(i))
+		if mine := p.load(i.object.key); initial.base.Carstamp.Less(mine.Carstamp) {
 			i.base = mine
 		}
 		// Alone: no other member is asked, and so what this one adds is no obstacle (Instance.alone).
@@ -67,11 +66,7 @@ func (p *acceptor) onPreAccept(o *object, from view.MemberID, m *peerv1.Message)
 
 // onAccept is algorithm 4, lines 8 to 10, with the ballots of algorithm 6: one for what was promised, one for
 // what was accepted. With a single one, recovery can choose a value that a lower ballot only prepared.
-func (p *acceptor) onAccept(o *object, from view.MemberID, m *peerv1.Message) {
-	i := p.instanceForVote(o, from, m)
-	if i == nil {
-		return
-	}
+func (p *acceptor) onAccept(i *instance, from view.MemberID, m *peerv1.Message) {
 	if m.Instance.Ballot < i.ballot {
 		p.refuse(i, from, m)
 		return
@@ -84,15 +79,11 @@ func (p *acceptor) onAccept(o *object, from view.MemberID, m *peerv1.Message) {
 		i.status, i.ballot, i.accepted = peerv1.Status_ACCEPTED, m.Instance.Ballot, m.Instance.Ballot
 		p.saveInstance(i)
 	}
-	p.SendDurably(from, p.message(peerv1.Kind_ACCEPT_OK, m.Op, o, i.id))
+	p.SendDurably(from, p.message(peerv1.Kind_ACCEPT_OK, m.Op, i.object, i.id))
 }
 
 // onPrepare is algorithm 6.
-func (p *acceptor) onPrepare(o *object, from view.MemberID, m *peerv1.Message) {
-	i := p.instanceForVote(o, from, m)
-	if i == nil {
-		return
-	}
+func (p *acceptor) onPrepare(i *instance, from view.MemberID, m *peerv1.Message) {
 	if m.Instance.Ballot < i.ballot || m.Instance.Ballot == 0 { // an equal one is asked again; 0 is a mere query
 		p.refuse(i, from, m)
 		return

@@ -26,7 +26,7 @@ func (p *Core) Settle(now protocol.Instant) bool {
 			p.execute(i.object)
 		}
 		p.SendAll(p.Config.Nearest, p.query(i, 0, 0))
-		p.release(i.object)
+		p.letRest(i.object)
 	}
 	return p.live.Len() == 0
 }
@@ -97,7 +97,7 @@ func (p *Core) Unfinished() []protocol.Request {
 // does that, when all requests of a batch are back.
 func (p *Core) resume(r protocol.Request, done Resume) {
 	o := p.object([]byte(r.Operation.Key))
-	defer p.release(o)
+	defer p.letRest(o)
 	id := p.instanceAt(done.Instance)
 	d := o.inLane(id.writer)
 	if d == nil {
@@ -152,7 +152,7 @@ func (p *Core) Adopt(key, value []byte) error {
 		}
 		o := p.object(key[1:])
 		p.takeState(o, state)
-		p.release(o)
+		p.letRest(o)
 	case instanceRecord:
 		m, err := instanceOf(value, bounds.Told)
 		if err != nil {
@@ -170,7 +170,7 @@ func (p *Core) Adopt(key, value []byte) error {
 // be executed here before the change is finished.
 func (p *Core) hear(m *peerv1.Message) {
 	o := p.object(m.Key)
-	defer p.release(o)
+	defer p.letRest(o)
 	id := idOf(m.Instance.GetId())
 	if o.executed(id.writer) >= id.number {
 		return

@@ -63,9 +63,9 @@ func (p *store) object(key []byte) *object {
 	return o
 }
 
-// release lets an object rest if nothing is in progress, and forgets the ones that have rested longest: their
+// letRest lets an object rest if nothing is in progress, and forgets the ones that have rested longest: their
 // states are on disk.
-func (p *store) release(o *object) {
+func (p *store) letRest(o *object) {
 	if o.resting || !o.idle() {
 		return
 	}
@@ -181,8 +181,9 @@ func (p *store) took(path string) {
 	}
 }
 
-// fastQuorumOfTwo reports whether the fast quorum is the coordinator and one peer, as with three members. PreAccept
-// then goes to one peer, and the fast path commits the attributes as that peer extended them: the peer's record
+// fastQuorumOfTwo reports whether the fast quorum is the coordinator and one peer, as with three members: it is all
+// members but one, and no less than a majority (view.View.FastQuorum), so four of five. With two of three, PreAccept
+// goes to one peer, and the fast path commits the attributes as that peer extended them: the peer's record
 // (instance.agreed) says so, and recovery finds it there. When the peer does not answer in time, the third member is
 // asked too (tickCoordination). From then on the fast path is closed: of two answers, recovery could not tell which one
 // the coordinator took.

@@ -5,7 +5,6 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
@@ -106,37 +105,16 @@ func (s Search) parse(t *testing.T) (all []*script) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(s.Scripts)) {
 		c := &script{path: name}
-		if err := c.parse(s.Scripts[name]); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		datadriven.RunTestFromString(t, s.Scripts[name], func(_ *testing.T, d *datadriven.TestData) string {
+			c.add(d)
+			return d.Expected // it is not looked at
+		})
 		p := schedule{script: c}
 		p.run(&world{factory: s.Factory, functions: register.NewRegistry(), t: t})
 		c.steps = p.step
 		all = append(all, c)
 	}
 	return all
-}
-
-// parse takes the commands, each of which is a line, and leaves out what they expect: all from ---- to an empty line.
-func (c *script) parse(text string) error {
-	expected := false
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		switch {
-		case line == "----":
-			expected = true
-		case line == "":
-			expected = false
-		case expected || line[0] == '#':
-		default:
-			command, args, err := datadriven.ParseLine(line)
-			if err != nil {
-				return err
-			}
-			c.add(&datadriven.TestData{Cmd: command, CmdArgs: args})
-		}
-	}
-	return nil
 }
 
 func (c *script) add(d *datadriven.TestData) {
