@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -82,11 +81,8 @@ func (e *executor) applyEmulation(
 		return nil
 	}
 	if failed := apply.Failure(failure); failed != nil && len(taken) == 0 {
-		meta.SetStatusCondition(&plan.Status.Conditions, metav1.Condition{
-			Type: v1alpha1.ConditionWANInjected, Status: metav1.ConditionFalse, ObservedGeneration: cluster.Generation,
-			Reason: "Failed", Message: message.Bounded("The operator tries again: " + reason(failed)),
-		})
-		status.Conclude(&plan.Status, cluster.Generation)
+		status.Amend(&plan.Status, cluster.Generation, message.Condition(v1alpha1.ConditionWANInjected,
+			metav1.ConditionFalse, "Failed", "The operator tries again: %s", reason(failed)))
 	}
 	return failure
 }

@@ -124,10 +124,6 @@ func operator(t *testing.T, d *diary, objects ...client.Object) *Reconciler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts, err := newMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
 	// The fake's own schemas do not know all that is applied; how lists are merged does not matter here.
 	store := fake.NewClientBuilder().WithScheme(scheme).WithTypeConverters(managedfields.NewDeducedTypeConverter()).
 		WithObjects(objects...).
@@ -146,7 +142,7 @@ func operator(t *testing.T, d *diary, objects ...client.Object) *Reconciler {
 			injections: store, watched: func(context.Context) (bool, error) { return true, nil },
 		},
 		executor: executor{access: to, events: events{d}},
-		metrics:  counts,
+		metrics:  newMetrics(prometheus.NewRegistry()),
 	}
 }
 

@@ -148,10 +148,7 @@ func TestTheStatusSaysWhyTheNetworkIsNotThere(t *testing.T) {
 
 func TestRoundTripsAreExported(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	m, err := newMetrics(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := newMetrics(registry)
 	first, second := types.NamespacedName{Namespace: "shop", Name: "first"},
 		types.NamespacedName{Namespace: "shop", Name: "second"}
 	m.setLinks(first, []emulation.Link{{Between: "gone", Declared: time.Second, Measured: time.Second}})

@@ -1,9 +1,8 @@
 package controllers
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -25,12 +24,12 @@ var roles = []string{
 	world.Waiting.String(), world.Learner.String(), world.Voter.String(), world.Removed.String(), "Silent",
 }
 
-func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+func newMetrics(registry prometheus.Registerer) *metrics {
 	gauge := func(name, help, label string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help},
+		return promauto.With(registry).NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help},
 			[]string{"namespace", "cluster", label})
 	}
-	m := &metrics{
+	return &metrics{
 		members: gauge("georegister_operator_members",
 			"Members by the role that they reported last; Silent ones did not answer.", "role"),
 		declared: gauge("georegister_wan_declared_rtt_seconds",
@@ -43,12 +42,6 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			"Shards of clusters with masters: Served by their master, and whole or with less than "+
 				"asked for (Degraded), or not at all (Unserved).", "state"),
 	}
-	for _, c := range []prometheus.Collector{m.members, m.declared, m.measured, m.partitions} {
-		if err := registry.Register(c); err != nil {
-			return nil, fmt.Errorf("register metrics: %w", err)
-		}
-	}
-	return m, nil
 }
 
 // countMembers counts the members of a cluster.

@@ -69,10 +69,6 @@ func newReconciler(ctx context.Context, m manager.Manager, o Options) (*Reconcil
 	if o.Registry == nil {
 		o.Registry = ctrlmetrics.Registry
 	}
-	counts, err := newMetrics(o.Registry)
-	if err != nil {
-		return nil, err
-	}
 	kinds, err := newOptional(m, o.DiscoverEvery)
 	if err != nil {
 		return nil, err
@@ -101,7 +97,7 @@ func newReconciler(ctx context.Context, m manager.Manager, o Options) (*Reconcil
 		observer: observer{access: to, optional: kinds, injections: m.GetCache(), watched: watched(m.GetCache()),
 			places: places, warnings: expiring.NewExpiring()},
 		executor: executor{access: to, events: events{m.GetEventRecorder("georegister-operator")}},
-		metrics:  counts, election: lease,
+		metrics:  newMetrics(o.Registry), election: lease,
 	}, nil
 }
 

@@ -54,9 +54,11 @@ func load(t testing.TB, name string) Input {
 				Disk: fmt.Sprintf("%016x", 101+i), Beside: m.ID})
 	}
 	if cluster.Spec.Dedicated() {
-		besides = FirstWitnesses(cluster, settings)
-		for i := range besides {
-			besides[i].Disk = fmt.Sprintf("%016x", 101+i)
+		besides = nil
+		for i, id := range membership.DedicatedIDs(0, len(cluster.Spec.Sites)) {
+			w := view.Witness{ID: id, Site: cluster.Spec.Sites[i].Name, Disk: fmt.Sprintf("%016x", 101+i)}
+			w.Address = DedicatedAddress(cluster, settings, w)
+			besides = append(besides, w)
 		}
 	}
 	if cluster.Spec.Partitioned() {

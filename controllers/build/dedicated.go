@@ -12,8 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/api/v1alpha1"
-	"github.com/georegister/georegister/controllers/world"
-	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -26,20 +24,6 @@ const (
 	WitnessComponent = "witness"
 	ReplicaComponent = "replica"
 )
-
-// FirstWitnesses are the dedicated witnesses to found a cluster with, one at each site, without the names of their
-// disks; none where they are in members' pods.
-func FirstWitnesses(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings) (all []view.Witness) {
-	if !cluster.Spec.Dedicated() {
-		return nil
-	}
-	for i, id := range membership.DedicatedIDs(0, len(cluster.Spec.Sites)) {
-		w := view.Witness{ID: id, Site: cluster.Spec.Sites[i].Name}
-		w.Address = DedicatedAddress(cluster, settings, w)
-		all = append(all, w)
-	}
-	return all
-}
 
 // replicas are the labels that select members alone.
 func replicas(cluster *v1alpha1.GeoRegisterCluster) map[string]string {

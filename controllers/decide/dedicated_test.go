@@ -29,9 +29,11 @@ func lone(t *testing.T) *world.Snapshot {
 	s.Cluster.Spec.CURP = &v1alpha1.CURPOptions{Witness: &v1alpha1.Witness{Placement: v1alpha1.Dedicated}}
 	v := s.Record.View
 	v.Partitions = nil
-	witnesses := build.FirstWitnesses(s.Cluster, settings)
-	for i := range witnesses {
-		witnesses[i].Disk = fmt.Sprintf("witness-%d", witnesses[i].ID)
+	var witnesses []view.Witness
+	for i, id := range membership.DedicatedIDs(0, len(s.Cluster.Spec.Sites)) {
+		w := view.Witness{ID: id, Site: s.Cluster.Spec.Sites[i].Name, Disk: fmt.Sprintf("witness-%d", id)}
+		w.Address = build.DedicatedAddress(s.Cluster, settings, w)
+		witnesses = append(witnesses, w)
 	}
 	v, err := membership.Place(v, witnesses, membership.Placement{Partitions: 3, Faults: 1, Dedicated: true})
 	if err != nil {

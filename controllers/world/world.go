@@ -217,8 +217,3 @@ func (s *Snapshot) Member(id view.MemberID) *Member {
 	}
 	return nil
 }
-
-// Serves reports whether a member votes in the view of an epoch.
-func (m *Member) Serves(epoch uint64) bool {
-	return m != nil && m.Report != nil && m.Report.Role == Voter && m.Report.View.Epoch == epoch
-}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -39,9 +38,6 @@ func (s *Seen) Report(id view.MemberID) *world.Report { return s.Of(id).Report }
 // Pod is the pod of a member, or nil.
 func (s *Seen) Pod(id view.MemberID) *corev1.Pod { return s.Of(id).Pod }
 
-// StatefulSet is that of a member, or nil.
-func (s *Seen) StatefulSet(id view.MemberID) *appsv1.StatefulSet { return s.Of(id).StatefulSet }
-
 // Holds reports whether a member says that it holds the view.
 func (s *Seen) Holds(id view.MemberID) bool {
 	r := s.Report(id)
@@ -67,7 +63,7 @@ func (s *Seen) Quorum() string {
 
 // Votes reports whether a member votes in the view.
 func (s *Seen) Votes(id view.MemberID) bool {
-	return s.View.Epoch > 0 && s.Member(id).Serves(s.View.Epoch) && s.Holds(id)
+	return s.View.Epoch > 0 && s.Holds(id) && s.Report(id).Role == world.Voter
 }
 
 // Voters are the members that vote in the view.

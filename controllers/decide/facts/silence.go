@@ -119,13 +119,8 @@ func Trouble(seen *world.Member) *message.Cause {
 
 // PodTrouble is why a pod can't start or be placed, as the pod says, or nil.
 func PodTrouble(pod *corev1.Pod) *message.Cause {
-	if pod == nil {
-		return nil
-	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return &message.Cause{Reason: PodNotPlaced, Message: "can't be placed on a node: " + c.Message}
-		}
+	if c := podCondition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
+		return &message.Cause{Reason: PodNotPlaced, Message: "can't be placed on a node: " + c.Message}
 	}
 	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
 		waiting, what := c.State.Waiting, "container"

@@ -64,10 +64,9 @@ func (s *Facts) newcomers(there map[string]int) (all []view.Member) {
 	for _, site := range s.Cluster.Spec.Sites {
 		missing := site.MemberCount() - there[site.Name]
 		for i := range s.Members {
-			if m := (view.Member{ID: s.Members[i].ID, Site: s.Members[i].Site}); missing > 0 && m.Site == site.Name &&
-				s.waits(m) {
+			if m := &s.Members[i]; missing > 0 && m.Site == site.Name && s.waits(m) {
 				taken[m.ID] = true
-				all = append(all, m)
+				all = append(all, view.Member{ID: m.ID, Site: m.Site})
 				missing--
 			}
 		}
@@ -86,15 +85,18 @@ func (s *Facts) newcomers(there map[string]int) (all []view.Member) {
 }
 
 // waits reports whether a member was made as a newcomer, or a first member, and can still join as one.
-func (s *Facts) waits(m view.Member) bool {
-	seen := s.Member(m.ID)
-	there := seen.StatefulSet != nil && seen.StatefulSet.DeletionTimestamp == nil ||
-		seen.StatefulSet == nil && seen.Volume != nil && seen.Volume.DeletionTimestamp == nil
+func (s *Facts) waits(seen *world.Member) bool {
 	if s.View.Epoch == 0 { // a volume that is lost before the cluster is founded is made again
-		return s.Misplaced(m) == ""
+		return s.OffPool(seen) == ""
 	}
 	fresh := seen.Report == nil || seen.Report.Role == world.Waiting && seen.Report.View.Epoch == 0
-	return m.ID > s.View.LastIssued() && there && fresh && s.Lost(m) == "" && s.Misplaced(m) == ""
+	return s.unnamed(seen) && fresh && s.Lost(view.Member{ID: seen.ID, Site: seen.Site}) == "" && s.OffPool(seen) == ""
+}
+
+// unnamed reports whether objects of a member or a dedicated witness are there to stay that no view has named.
+func (s *Seen) unnamed(seen *world.Member) bool {
+	return seen.ID > s.View.LastIssued() && (seen.StatefulSet != nil && seen.StatefulSet.DeletionTimestamp == nil ||
+		seen.StatefulSet == nil && seen.Volume != nil && seen.Volume.DeletionTimestamp == nil)
 }
 
 // Obstacle says what is in the way of any change to the asked memberChange, or is nil. Newcomers are made only without

@@ -203,12 +203,10 @@ func (s *Facts) comingWitnesses() (all []view.Witness) {
 
 // awaited reports whether a dedicated witness was made to be taken on, and still can be.
 func (s *Facts) awaited(seen *world.Member) bool {
-	there := seen.StatefulSet != nil && seen.StatefulSet.DeletionTimestamp == nil ||
-		seen.StatefulSet == nil && seen.Volume != nil && seen.Volume.DeletionTimestamp == nil
 	if s.View.Epoch == 0 {
 		return s.OffPool(seen) == ""
 	}
-	return seen.ID > s.View.LastIssued() && there && s.WitnessVolumeLost(seen) == "" && s.unfit(seen) == ""
+	return s.unnamed(seen) && s.WitnessVolumeLost(seen) == "" && s.unfit(seen) == ""
 }
 
 // NamedWitnesses are those that come and can be taken on now: they named their disks, and nobody with a lower ID is

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
+
 	"github.com/georegister/georegister/controllers/decide/facts"
 	"github.com/georegister/georegister/controllers/decide/message"
 	"github.com/georegister/georegister/controllers/decide/views"
@@ -83,14 +85,17 @@ var (
 		return ""
 	}}
 	itsStatefulSetIsUpToDate = predicate{"StatefulSetNotUpdated", func(s *views.Views, m view.Member) string {
-		set := s.StatefulSet(m.ID)
-		if set == nil || facts.HashOf(set.Spec.Template.Annotations) != s.SpecHash() ||
-			set.Status.ObservedGeneration < set.Generation {
-			return "its StatefulSet would make the former pod again"
-		}
-		return ""
+		return outdatedSet(s.Of(m.ID).StatefulSet, s.SpecHash())
 	}}
 )
+
+// outdatedSet says that a StatefulSet does not make pods for a spec yet, or is empty.
+func outdatedSet(set *appsv1.StatefulSet, hash string) string {
+	if set == nil || facts.HashOf(set.Spec.Template.Annotations) != hash || set.Status.ObservedGeneration < set.Generation {
+		return "its StatefulSet would make the former pod again"
+	}
+	return ""
+}
 
 // A master that restarts stops its shards, and a backup that restarts what has to be synced: others take their parts
 // first.

@@ -83,11 +83,8 @@ func outdatedWitness(s *views.Views, seen *world.Member) bool {
 
 // witnessHeld says what keeps the pod of a dedicated witness from being ended now, or is nil.
 func witnessHeld(s *views.Views, seen *world.Member) *message.Cause {
-	set := seen.StatefulSet
-	if set == nil || facts.HashOf(set.Spec.Template.Annotations) != build.WitnessHash(s.Cluster) ||
-		set.Status.ObservedGeneration < set.Generation {
-		return &message.Cause{Reason: "StatefulSetNotUpdated", Message: "its StatefulSet would make the former pod " +
-			"again"}
+	if why := outdatedSet(seen.StatefulSet, build.WitnessHash(s.Cluster)); why != "" {
+		return &message.Cause{Reason: itsStatefulSetIsUpToDate.name, Message: why}
 	}
 	if seen.Witness == nil {
 		return nil

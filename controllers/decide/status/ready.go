@@ -92,14 +92,18 @@ func Failed(status *v1alpha1.GeoRegisterClusterStatus, generation int64, text st
 		set(status, generation, message.Condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, "Refused", "The "+
 			"apiserver does not take what is asked for: %s", text))
 	}
-	set(status, generation, failed)
+	Amend(status, generation, failed)
+}
+
+// Amend has a status say another condition, for a reason that showed when a plan was carried out.
+func Amend(status *v1alpha1.GeoRegisterClusterStatus, generation int64, c metav1.Condition) {
+	set(status, generation, c)
 	Conclude(status, generation)
 }
 
 // Waits has a status say what the operator waits for, for a reason that showed when a plan was carried out.
 func Waits(status *v1alpha1.GeoRegisterClusterStatus, generation int64, reason, text string) {
-	set(status, generation, message.Condition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, "%s", text))
-	Conclude(status, generation)
+	Amend(status, generation, message.Condition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, "%s", text))
 }
 
 // Unseen has a status say that the operator can't see how the cluster is. The rest of it is of before.
@@ -138,12 +142,11 @@ func NetworkTaken(
 	if was == nil || was.Reason != message.NameTaken {
 		events = append(events, message.Warning(message.NameTaken, "Block", message.List(all)))
 	}
-	set(status, cluster.Generation, message.Condition(v1alpha1.ConditionWANInjected, metav1.ConditionFalse,
-		message.NameTaken, "%s", message.List(all)))
 	if !isTrue(status.Conditions, v1alpha1.ConditionStalled) {
 		set(status, cluster.Generation, message.Condition(v1alpha1.ConditionStalled, metav1.ConditionTrue,
 			message.NameTaken, "%s", message.List(all)))
 	}
-	Conclude(status, cluster.Generation)
+	Amend(status, cluster.Generation, message.Condition(v1alpha1.ConditionWANInjected, metav1.ConditionFalse,
+		message.NameTaken, "%s", message.List(all)))
 	return events
 }
