@@ -26,7 +26,7 @@ type observer struct {
 	places     bool            // nodes and volumes may be read
 }
 
-// look is one look at a cluster: what was seen so far. Of what can't be read it keeps the first error, and reads nothing
+// look is one look at a cluster: what was seen so far. If something can't be read it keeps that error, and reads nothing
 // more.
 type look struct {
 	*observer

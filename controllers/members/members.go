@@ -34,8 +34,8 @@ type Reply[T any] struct {
 // Answer is a member's word, or why there is none.
 type Answer = Reply[*world.Report]
 
-// Members talks to the members of clusters, and to their witnesses. A cluster is named by its resource, namespace/name; the names tell
-// connections apart and nothing else.
+// Members talks to the members of clusters, and to their witnesses. A cluster is named by its resource, namespace/name;
+// the names tell connections apart and nothing else.
 type Members interface {
 	// Ask asks all members of a cluster at the same time. The answers are in the order of the targets. A member that
 	// says nothing within about a second counts as silent, and the next times nobody waits for it, until it has

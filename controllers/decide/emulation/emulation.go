@@ -320,8 +320,8 @@ func firstMissing(pods []*corev1.Pod, from []string) string {
 	return ""
 }
 
-// remakeLost has the network between two sites made again, of which the round trips are clearly shorter than declared: a
-// pod whose sandbox was made again keeps its name and its address, and loses its rules. It reports whether it does.
+// remakeLost has the network between two sites made again whose round trips are clearly shorter than declared: a pod
+// whose sandbox was made again keeps its name and its address, and loses its rules. It reports whether it does.
 func (e *Emulation) remakeLost(a, b string, l Link, since time.Time) bool {
 	if l.Measured == 0 || l.Measured >= l.Declared-l.Declared/10 {
 		return false

@@ -149,7 +149,7 @@ func (s *Seen) OffPool(seen *world.Member) string {
 	if seen.Pod != nil {
 		node = cmp.Or(seen.Pod.Spec.NodeName, node)
 	}
-	for key, value := range build.NodeSelector(s.Cluster, seen.Site) { // order is irrelevant: a site's pool has one label
+	for key, value := range build.NodeSelector(s.Cluster, seen.Site) { // order is irrelevant: a pool has one label
 		if set.Spec.Template.Spec.NodeSelector[key] != value && (node == "" || s.Zones[node].Labels[key] != value) {
 			return fmt.Sprintf("is not on the nodes with %s=%s", key, value)
 		}

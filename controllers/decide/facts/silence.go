@@ -155,10 +155,17 @@ func (s *Seen) Unplaced(m view.Member, of message.Cause) message.Cause {
 
 // waitReasons says of why a container waits, if it will not start by itself in a while, what that is.
 var waitReasons = map[string]string{
-	"ImagePullBackOff": ImageNotPulled, "ErrImagePull": ImageNotPulled, "InvalidImageName": ImageNotPulled, "ErrImageNeverPull": ImageNotPulled,
-	"ImageInspectError": ImageNotPulled, "RegistryUnavailable": ImageNotPulled, "SignatureValidationFailed": ImageNotPulled,
-	"CreateContainerConfigError": ContainerNotStarted, "CreateContainerError": ContainerNotStarted, "RunContainerError": ContainerNotStarted,
-	"CrashLoopBackOff": ContainerCrashes,
+	"ImagePullBackOff":           ImageNotPulled,
+	"ErrImagePull":               ImageNotPulled,
+	"InvalidImageName":           ImageNotPulled,
+	"ErrImageNeverPull":          ImageNotPulled,
+	"ImageInspectError":          ImageNotPulled,
+	"RegistryUnavailable":        ImageNotPulled,
+	"SignatureValidationFailed":  ImageNotPulled,
+	"CreateContainerConfigError": ContainerNotStarted,
+	"CreateContainerError":       ContainerNotStarted,
+	"RunContainerError":          ContainerNotStarted,
+	"CrashLoopBackOff":           ContainerCrashes,
 }
 
 func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {

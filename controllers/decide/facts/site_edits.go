@@ -71,7 +71,9 @@ func (s *Facts) newcomers(there map[string]int) (all []view.Member) {
 			}
 		}
 		for ; missing > 0; missing-- {
-			for next = build.NextID(s.Cluster, next); s.Member(next) != nil || taken[next]; next = build.NextID(s.Cluster, next) {
+			next = build.NextID(s.Cluster, next)
+			for s.Member(next) != nil || taken[next] {
+				next = build.NextID(s.Cluster, next)
 			}
 			taken[next] = true
 			all = append(all, view.Member{ID: next, Site: site.Name})

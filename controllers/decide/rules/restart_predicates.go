@@ -91,7 +91,8 @@ var (
 
 // outdatedSet says that a StatefulSet does not make pods for a spec yet, or is empty.
 func outdatedSet(set *appsv1.StatefulSet, hash string) string {
-	if set == nil || facts.HashOf(set.Spec.Template.Annotations) != hash || set.Status.ObservedGeneration < set.Generation {
+	if set == nil || facts.HashOf(set.Spec.Template.Annotations) != hash ||
+		set.Status.ObservedGeneration < set.Generation {
 		return "its StatefulSet would make the former pod again"
 	}
 	return ""

@@ -25,8 +25,8 @@ func (s *Projection) conditions(members []view.Member) []metav1.Condition {
 	}
 	lost := s.quorumIsLost()
 	all := []metav1.Condition{
-		serving.available(), s.progressing(members), serving.degraded(there), serving.quorumHealthy(), lost, s.viewKnown(),
-		serving.toleratesZoneLoss(), s.paused(), serving.stalled(there, lost),
+		serving.available(), s.progressing(members), serving.degraded(there), serving.quorumHealthy(), lost,
+		s.viewKnown(), serving.toleratesZoneLoss(), s.paused(), serving.stalled(there, lost),
 	}
 	if s.Cluster.Spec.Partitioned() {
 		all = append(all, serving.partitionsServing())

@@ -103,7 +103,8 @@ func Amend(status *v1alpha1.GeoRegisterClusterStatus, generation int64, c metav1
 
 // Waits has a status say what the operator waits for, for a reason that showed when a plan was carried out.
 func Waits(status *v1alpha1.GeoRegisterClusterStatus, generation int64, reason, text string) {
-	Amend(status, generation, message.Condition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, "%s", text))
+	Amend(status, generation,
+		message.Condition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, "%s", text))
 }
 
 // Unseen has a status say that the operator can't see how the cluster is. The rest of it is of before.
