@@ -27,7 +27,7 @@ type election struct {
 	clients client.Reader
 	told    func(leads bool)
 	leads   atomic.Bool
-	won     chan event.GenericEvent // clusters that are to be looked at, since nobody may have done so
+	won     chan event.GenericEvent // clusters that are to be looked at, since no one may have done so
 }
 
 func newElection(m manager.Manager, o Options) (*election, error) {

@@ -34,7 +34,7 @@ type Options struct {
 	// RenewDeadline without one, and everybody tries every RetryPeriod.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 
-	// Leads is told when the operator begins to work, and when it has lost the lease; nil for nobody.
+	// Leads is told when the operator begins to work, and when it has lost the lease; nil for no one.
 	Leads func(bool)
 
 	// DiscoverEvery is the time between two looks for the kinds of other operators; 0 for a few minutes.

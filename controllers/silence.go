@@ -10,7 +10,7 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// silences remembers since when members say nothing. Another operator begins anew: it has asked nobody yet.
+// silences remembers since when members say nothing. Another operator begins anew: it has asked no one yet.
 type silences struct {
 	since sync.Map // of map[view.MemberID]time.Time, by the name of the cluster
 }

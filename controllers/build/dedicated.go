@@ -87,7 +87,7 @@ func dedicatedSet(in Input, w view.Witness) *appsv1.StatefulSet {
 	return oneReplica(in, DedicatedName(in.Cluster.Name, w), labels, selector, template)
 }
 
-// dedicatedAffinity is the user's, or a preference: no zone has pods of two sites, so that nobody else who keeps a
+// dedicatedAffinity is the user's, or a preference: no zone has pods of two sites, so that no one else who keeps a
 // shard is lost with this witness; above all that it is in the zone of its site's members, which need no zone more for
 // it; and no node has two pods.
 func dedicatedAffinity(cluster *v1alpha1.GeoRegisterCluster, site string) *corev1.Affinity {

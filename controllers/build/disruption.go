@@ -12,7 +12,7 @@ import (
 // of what may go would grow with a StatefulSet that is scaled down or orphaned. Members that were left out may look
 // ready for a while, so they count here too. Newcomers that wait for a view are not ready before it has them, and one
 // that can't start must not keep the others from being evicted: they don't count. A joint view has two sides, and one
-// member that goes is one of each at most. Where a side has nobody to spare, nobody goes.
+// member that goes is one of each at most. Where a side has no one to spare, no one goes.
 func disruptionBudget(in Input) *policyv1.PodDisruptionBudget {
 	all := members(in)
 	spare := min(1, (all-1)/2)

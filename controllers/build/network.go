@@ -55,7 +55,7 @@ func theOperator(in Input) networkingv1.NetworkPolicyPeer {
 	}
 }
 
-// allow lets some, or with nobody named everybody, reach ports.
+// allow lets some, or with no one named everybody, reach ports.
 func allow(from []networkingv1.NetworkPolicyPeer, ports ...intstr.IntOrString) networkingv1.NetworkPolicyIngressRule {
 	rule := networkingv1.NetworkPolicyIngressRule{From: from}
 	for _, port := range ports {

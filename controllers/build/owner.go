@@ -12,7 +12,7 @@ import (
 // unless it says that it holds what another cluster stored: that one may live.
 const AdoptAnnotation = "georegister.io/adopt"
 
-// Owns reports whether an object is a cluster's: the resource controls it, or nobody does and it has the cluster's ID,
+// Owns reports whether an object is a cluster's: the resource controls it, or no one does and it has the cluster's ID,
 // as what is kept beyond the resource's life has, or it has none and was given to the cluster.
 func Owns(cluster *v1alpha1.GeoRegisterCluster, object metav1.Object, id string) bool {
 	if controller := metav1.GetControllerOfNoCopy(object); controller != nil {

@@ -38,7 +38,7 @@ type Answer = Reply[*world.Report]
 // the names tell connections apart and nothing else.
 type Members interface {
 	// Ask asks all members of a cluster at the same time. The answers are in the order of the targets. A member that
-	// says nothing within about a second counts as silent, and the next times nobody waits for it, until it has
+	// says nothing within about a second counts as silent, and the next times no one waits for it, until it has
 	// answered. Connections of the cluster to others than the targets are closed: their pods are gone.
 	Ask(ctx context.Context, cluster string, targets []Target) []Answer
 	// Configure gives members a view, all at the same time. The error joins those of the members that did

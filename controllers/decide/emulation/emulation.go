@@ -355,7 +355,7 @@ func (e *Emulation) patience(kind string, least time.Duration) time.Duration {
 	return max(least, min(e.Now.Sub(is.LastTransitionTime.Time)/2, remakeAtMost))
 }
 
-// removeUnwanted removes an object that nobody asks for.
+// removeUnwanted removes an object that no one asks for.
 func (e *Emulation) removeUnwanted(d direction, i world.Injection) {
 	e.leaving[d] = true
 	if !i.Deleting.IsZero() {

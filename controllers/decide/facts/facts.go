@@ -70,7 +70,7 @@ func (s *Facts) MembersToKeep() []view.Member {
 }
 
 // MayBeNew reports whether nothing that is seen contradicts that the cluster was never founded: no record, no view in
-// the status, nobody holds a view, and nobody but the first members and such as were never used is there. The status
+// the status, no one holds a view, and no one but the first members and such as were never used is there. The status
 // may have been wiped, so what it lacks proves nothing; but where all disks and the record are gone, it is all that is
 // left to tell.
 func (s *Facts) MayBeNew() bool {
@@ -96,7 +96,7 @@ func (s *Facts) AllWait() bool {
 }
 
 // firstMembers are the members to found the cluster with. If the sites were edited meanwhile, they are those that are
-// there and in their place, and others under ids that nobody has.
+// there and in their place, and others under ids that no one has.
 func (s *Facts) firstMembers() []view.Member {
 	if s.Record.Exists {
 		return nil

@@ -24,7 +24,7 @@ type Seen struct {
 	Digest string // of the view
 }
 
-// Of is what was seen of a member: of one that nobody has seen, nothing.
+// Of is what was seen of a member: of one that no one has seen, nothing.
 func (s *Seen) Of(id view.MemberID) *world.Member {
 	if m := s.Member(id); m != nil {
 		return m

@@ -18,7 +18,7 @@ type MemberChange struct {
 	Join  []view.Member // newcomers: those that wait already, and those that are to be made
 }
 
-// None reports whether nobody joins or leaves.
+// None reports whether no one joins or leaves.
 func (m MemberChange) None() bool { return len(m.Leave)+len(m.Join) == 0 }
 
 // size is how many members there are after it.
@@ -57,7 +57,7 @@ func Rank(first bool) int {
 }
 
 // newcomers are the members that join where fewer are there than asked for: those that wait at the site already, then
-// new ones, under ids that nobody has or had.
+// new ones, under ids that no one has or had.
 func (s *Facts) newcomers(there map[string]int) (all []view.Member) {
 	taken := map[view.MemberID]bool{}
 	next := s.View.LastIssued()

@@ -12,14 +12,14 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Dedicated witnesses have pods of their own, one at each site. What a lost one saved nobody needs once other witnesses
+// Dedicated witnesses have pods of their own, one at each site. What a lost one saved no one needs once other witnesses
 // have taken its parts over; so another one, under a new ID, takes its place without ceremony: it waits on an empty
 // disk, the view takes it on, and the former one retires.
 
 // HasDedicated reports whether witnesses have pods of their own.
 func (s *Seen) HasDedicated() bool { return s.Cluster.Spec.Dedicated() }
 
-// Dedicated is what was seen of a dedicated witness: of one that nobody has seen, nothing.
+// Dedicated is what was seen of a dedicated witness: of one that no one has seen, nothing.
 func (s *Seen) Dedicated(id view.MemberID) *world.Member {
 	i := slices.IndexFunc(s.Witnesses, func(m world.Member) bool { return m.ID == id })
 	if i < 0 {
@@ -170,7 +170,7 @@ func (s *Facts) WitnessesToKeep() (all []view.Witness) {
 }
 
 // comingWitnesses are the dedicated witnesses that are to be taken on: for each site whose witness is not fit, or that
-// has none, the one that waits there, or a new one under an ID that nobody had. Before the cluster is founded that is
+// has none, the one that waits there, or a new one under an ID that no one had. Before the cluster is founded that is
 // every site; later those that have members.
 func (s *Facts) comingWitnesses() (all []view.Witness) {
 	if !s.HasDedicated() || s.Doubt != nil && !s.MayBeNew() {
@@ -209,7 +209,7 @@ func (s *Facts) awaited(seen *world.Member) bool {
 	return s.unnamed(seen) && s.WitnessVolumeLost(seen) == "" && s.unfit(seen) == ""
 }
 
-// NamedWitnesses are those that come and can be taken on now: they named their disks, and nobody with a lower ID is
+// NamedWitnesses are those that come and can be taken on now: they named their disks, and no one with a lower ID is
 // about to, who could not be taken on any more after them.
 func (s *Facts) NamedWitnesses() (all []view.Witness) {
 	for _, w := range s.Coming {

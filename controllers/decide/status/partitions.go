@@ -62,7 +62,7 @@ func (s *Projection) partitionsServing() metav1.Condition {
 		message.List(append(message.Of(problems), s.Decision().Waits...)))
 }
 
-// unserved names the partitions that nobody serves.
+// unserved names the partitions that no one serves.
 func (s *Projection) unserved() (all []string) {
 	if !s.Partitioned() {
 		return nil

@@ -76,7 +76,7 @@ func (s *Projection) bearable(there func(view.MemberID) bool) bool {
 
 // toleratesZoneLoss asks of every zone whether the voters outside it are a majority of the view, and whether no
 // more are missing without it than the manifest promises that may be lost. Members that do not vote now help
-// nobody, wherever they are.
+// no one, wherever they are.
 func (s *Projection) toleratesZoneLoss() metav1.Condition {
 	say := func(status metav1.ConditionStatus, reason, format string, args ...any) metav1.Condition {
 		return message.Condition(v1alpha1.ConditionToleratesZoneLoss, status, reason, format, args...)

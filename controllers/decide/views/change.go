@@ -33,7 +33,7 @@ func (s *Views) GivenUp(m view.Member) string {
 	return "lost what it held: its disk is a new one"
 }
 
-// NotWanted says why nobody asks for the members after the change of a joint view any more, or is empty.
+// NotWanted says why no one asks for the members after the change of a joint view any more, or is empty.
 func (s *Views) NotWanted() string {
 	after := map[string]int{}
 	for _, m := range s.View.After().Members {
