@@ -20,6 +20,7 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/apply"
 	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/decide/facts"
 	"github.com/georegister/georegister/controllers/members"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
@@ -46,7 +47,7 @@ func shop() *v1alpha1.GeoRegisterCluster {
 
 // founded is the first view of the cluster.
 func founded() view.View {
-	return view.View{Cluster: "first.x", Epoch: 1, Issued: 3, Members: build.FirstMembers(shop(), settings)}
+	return view.View{Cluster: "first.x", Epoch: 1, Issued: 3, Members: firstMembers(shop())}
 }
 
 func input() build.Input {
@@ -192,4 +193,9 @@ func writes(d *diary) interceptor.Funcs {
 			return c.SubResource(name).Update(ctx, o, options...)
 		},
 	}
+}
+
+// firstMembers are the members that a cluster of which nothing is there is founded with.
+func firstMembers(c *v1alpha1.GeoRegisterCluster) []view.Member {
+	return facts.Of(world.Snapshot{Cluster: c, Settings: settings}).First
 }

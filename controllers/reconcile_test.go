@@ -185,7 +185,7 @@ func TestReconcileComesToRest(t *testing.T) {
 			t.Fatalf("it does not come to rest; last it did\n%s", strings.Join(d.lines, "\n"))
 		}
 	}
-	for _, m := range build.FirstMembers(shop(), settings) {
+	for _, m := range firstMembers(shop()) {
 		volume := slices.Index(did, "apply PersistentVolumeClaim "+build.VolumeName("first", m))
 		set := slices.Index(did, "apply StatefulSet "+build.StatefulSetName("first", m))
 		if volume < 0 || set < volume {

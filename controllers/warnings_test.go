@@ -47,7 +47,7 @@ func withEvents(r *Reconciler, events map[types.UID][]corev1.Event) (asked *[]st
 // What the apiserver says of a pod that it does not let exist stands in an event of its StatefulSet alone. The status
 // names it.
 func TestReconcileNamesWhyAPodIsNotThere(t *testing.T) {
-	first := build.FirstMembers(shop(), settings)[0]
+	first := firstMembers(shop())[0]
 	d, ours := &diary{}, old().OwnerReferences
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop",
 		Name: build.StatefulSetName("first", first), UID: "set", OwnerReferences: ours,

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/decide"
 	"github.com/georegister/georegister/controllers/members"
 	"github.com/georegister/georegister/controllers/world"
@@ -40,7 +39,7 @@ func TestWitnessesAreObserved(t *testing.T) {
 	r := operator(t, d)
 	s := world.Snapshot{Cluster: shop(), ClusterID: "first.x"}
 	s.Cluster.Spec.Protocol = "CURP"
-	for _, m := range build.FirstMembers(s.Cluster, settings) {
+	for _, m := range firstMembers(s.Cluster) {
 		s.Members = append(s.Members, world.Member{ID: m.ID, Site: m.Site, Pod: pod(m)})
 	}
 	s.Members[2].Pod = nil

@@ -99,22 +99,6 @@ func NextID(cluster *v1alpha1.GeoRegisterCluster, last view.MemberID) view.Membe
 // NextWitness is the first id for a dedicated witness after the last that was given to anybody.
 func NextWitness(last view.MemberID) view.MemberID { return membership.DedicatedIDs(last, 1)[0] }
 
-// FirstMembers are the members to found a cluster with: ids from 1 in the order of the sites (NextID), without the
-// names of their disks, which only they know.
-func FirstMembers(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings) []view.Member {
-	var members []view.Member
-	var last view.MemberID
-	for _, site := range cluster.Spec.Sites {
-		for range site.MemberCount() {
-			last = NextID(cluster, last)
-			m := view.Member{ID: last, Site: site.Name}
-			m.Address = Address(cluster, settings, m)
-			members = append(members, m)
-		}
-	}
-	return members
-}
-
 // Image is what the members of a cluster should run: what the resource says, else what they already run, so
 // that a new operator restarts nothing, else the operator's default. Running is empty where nothing runs yet.
 func Image(cluster *v1alpha1.GeoRegisterCluster, running string, settings world.Settings) string {

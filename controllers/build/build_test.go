@@ -44,7 +44,7 @@ func load(t testing.TB, name string) Input {
 		Image: Image(cluster, "", settings), Settings: settings,
 		Monitoring: world.MonitoringKinds{PodMonitor: true, PrometheusRule: true},
 	}
-	in.View = view.View{Cluster: in.ClusterID, Epoch: 1, Members: FirstMembers(cluster, settings)}
+	in.View = view.View{Cluster: in.ClusterID, Epoch: 1, Members: firstMembers(cluster, settings)}
 	var besides []view.Witness
 	for i := range in.View.Members {
 		m := &in.View.Members[i]
@@ -299,7 +299,7 @@ func TestLongestNamesAreValid(t *testing.T) {
 	for i := range in.Cluster.Spec.Sites {
 		in.Cluster.Spec.Sites[i].Name = fmt.Sprintf("%s%d", strings.Repeat("s", 14), i)
 	}
-	in.View.Members = FirstMembers(in.Cluster, in.Settings)
+	in.View.Members = firstMembers(in.Cluster, in.Settings)
 	in.View.Members[0].ID = view.MaxMemberID
 	in.View.Members[0].Address = Address(in.Cluster, in.Settings, in.View.Members[0])
 	for _, o := range all(in) {
@@ -324,24 +324,6 @@ func TestLongestNamesAreValid(t *testing.T) {
 	}
 }
 
-func TestFirstMembers(t *testing.T) {
-	in := load(t, "full")
-	var got []string
-	for _, m := range FirstMembers(in.Cluster, in.Settings) {
-		got = append(got, fmt.Sprintf("%d %s %s %s", m.ID, m.Site, m.Address, m.Disk))
-	}
-	want := []string{
-		"1 ca orders--ca--1-0.orders--peers.stores.svc.cluster.local:7000 ",
-		"2 ca orders--ca--2-0.orders--peers.stores.svc.cluster.local:7000 ",
-		"3 va orders--va--3-0.orders--peers.stores.svc.cluster.local:7000 ",
-		"4 va orders--va--4-0.orders--peers.stores.svc.cluster.local:7000 ",
-		"5 ir orders--ir--5-0.orders--peers.stores.svc.cluster.local:7000 ",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestImage(t *testing.T) {
 	settings := world.Settings{DefaultImage: "default"}
 	for _, c := range []struct{ spec, running, want string }{
@@ -353,4 +335,18 @@ func TestImage(t *testing.T) {
 			t.Errorf("%+v: got %s", c, got)
 		}
 	}
+}
+
+// firstMembers are the members that a cluster is founded with.
+func firstMembers(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings) (all []view.Member) {
+	var last view.MemberID
+	for _, site := range cluster.Spec.Sites {
+		for range site.MemberCount() {
+			last = NextID(cluster, last)
+			m := view.Member{ID: last, Site: site.Name}
+			m.Address = Address(cluster, settings, m)
+			all = append(all, m)
+		}
+	}
+	return all
 }

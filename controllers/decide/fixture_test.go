@@ -12,6 +12,7 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/decide/facts"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
@@ -37,7 +38,7 @@ func testCluster(sites int) *v1alpha1.GeoRegisterCluster {
 // healthy is a cluster at rest: a member in each zone, and all of them vote.
 func healthy(sites int) *world.Snapshot {
 	c := testCluster(sites)
-	v := view.View{Cluster: "demo.1", Epoch: 1, Members: build.FirstMembers(c, settings), Issued: view.MemberID(sites)}
+	v := view.View{Cluster: "demo.1", Epoch: 1, Members: firstMembers(c), Issued: view.MemberID(sites)}
 	for i := range v.Members {
 		v.Members[i].Disk = fmt.Sprintf("disk-%d", i+1)
 	}
@@ -201,4 +202,9 @@ func summary(p Plan) (all []string) {
 		all = append(all, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
 	}
 	return all
+}
+
+// firstMembers are the members that a cluster of which nothing is there is founded with.
+func firstMembers(c *v1alpha1.GeoRegisterCluster) []view.Member {
+	return facts.Of(world.Snapshot{Cluster: c, Settings: settings}).First
 }

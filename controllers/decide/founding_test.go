@@ -1,12 +1,32 @@
 package decide
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/georegister/georegister/controllers/world"
 )
+
+// The first members have ids from 1 in the order of the sites, and addresses that follow from their names.
+func TestFirstMembers(t *testing.T) {
+	two, c := int32(2), testCluster(2)
+	c.Spec.Sites[0].Members = &two
+	var got []string
+	for _, m := range firstMembers(c) {
+		got = append(got, fmt.Sprintf("%d %s %s %s", m.ID, m.Site, m.Address, m.Disk))
+	}
+	want := []string{
+		"1 a demo--a--1-0.demo--peers.default.svc.cluster.local:7000 ",
+		"2 a demo--a--2-0.demo--peers.default.svc.cluster.local:7000 ",
+		"3 b demo--b--3-0.demo--peers.default.svc.cluster.local:7000 ",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
 
 // Sites may be edited before the cluster is founded, such as those whose members no node takes.
 func TestSitesAreEditedBeforeTheFirstView(t *testing.T) {

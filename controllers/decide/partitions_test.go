@@ -22,7 +22,7 @@ func clusterWithMasters(t *testing.T) *world.Snapshot {
 	t.Helper()
 	s := healthy(3)
 	s.Cluster.Spec.Protocol = "CURP"
-	v := view.View{Cluster: "demo.1", Epoch: 1, Members: build.FirstMembers(s.Cluster, settings)}
+	v := view.View{Cluster: "demo.1", Epoch: 1, Members: firstMembers(s.Cluster)}
 	var witnesses []view.Witness
 	for i := range v.Members {
 		m := &v.Members[i]

@@ -95,20 +95,14 @@ func (s *Facts) AllWait() bool {
 	})
 }
 
-// firstMembers are the members to found the cluster with. If the sites were edited meanwhile, they are those that are
-// there and in their place, and others under ids that no one has.
+// firstMembers are the members to found the cluster with: those that are there and in their place, which may be others
+// than the first if the sites were edited meanwhile, and others under ids that no one has, from 1 in the order of the
+// sites.
 func (s *Facts) firstMembers() []view.Member {
 	if s.Record.Exists {
 		return nil
 	}
-	first := view.View{Members: build.FirstMembers(s.Cluster, s.Settings)}
-	for _, m := range s.Members {
-		known := view.Member{ID: m.ID, Site: m.Site}
-		if i := first.Index(m.ID); i < 0 || first.Members[i].Site != m.Site || s.Misplaced(known) != "" {
-			return s.newcomers(map[string]int{})
-		}
-	}
-	return first.Members
+	return s.newcomers(map[string]int{})
 }
 
 // Unclear reports whether none of what is seen may be taken for this resource's.
