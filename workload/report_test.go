@@ -146,8 +146,8 @@ func TestLoopRecordsALinearizableHistory(t *testing.T) {
 	}
 	operations := recorder.Operations()
 	if len(operations) != 2000 || report.Operations() != 2000 || ended.Load() != 2000 || s.closed.Load() != 6 {
-		t.Errorf("%d operations in the history, %d in the report, %d of which was told, %d clients closed", len(operations),
-			report.Operations(), ended.Load(), s.closed.Load())
+		t.Errorf("%d operations in the history, %d in the report, %d reported as they ended, %d clients closed",
+			len(operations), report.Operations(), ended.Load(), s.closed.Load())
 	}
 	if v := history.Check(t.Context(), operations, history.Options{Timeout: time.Minute}); !v.OK() {
 		t.Errorf("%s: %s", v.Outcome, v.Explanation)

@@ -101,13 +101,15 @@ func peer(now *memberState, p transport.Peer) *adminv1.Peer {
 
 // partRoles are the roles as the admin port tells them.
 var partRoles = map[protocol.Role]adminv1.PartRole{
-	protocol.Master: adminv1.PartRole_MASTER, protocol.Backup: adminv1.PartRole_BACKUP, protocol.Learner: adminv1.PartRole_PART_LEARNER,
+	protocol.Master: adminv1.PartRole_MASTER, protocol.Backup: adminv1.PartRole_BACKUP,
+	protocol.Learner: adminv1.PartRole_PART_LEARNER,
 }
 
 // part is what a member tells of its part in a partition.
 func part(p protocol.PartitionStatus, counted updates) *adminv1.Part {
 	return &adminv1.Part{
-		Term: p.Term, Role: partRoles[p.Role], Lost: p.Lost, Serving: p.Serving, Recovered: p.Serving && p.Recovered == p.Term,
+		Term: p.Term, Role: partRoles[p.Role], Lost: p.Lost, Serving: p.Serving,
+		Recovered: p.Serving && p.Recovered == p.Term,
 		Restarted: p.Restarted, Copying: p.Copying, WholeTerm: p.WholeTerm, NotedTerm: p.NotedTerm, Length: p.Last,
 		Unsynced: uint64(p.Unsynced), Fast: counted.fast, Slow: counted.slow, Waits: p.Why,
 		CaughtUp: wire.Numbers(p.CaughtUp),

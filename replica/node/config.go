@@ -39,8 +39,8 @@ type Config struct {
 	Issued  view.MemberID `json:"issued,omitempty"` // the highest ID ever given; 0: that of Members
 	Members []Member      `json:"members,omitempty"`
 	// Bootstrap says that the cluster is being created, so that an empty disk votes. A view that names its
-	// members' disks needs none. The view of a protocol with masters also names partitions and witnesses; it is given to
-	// the admin port, and never here.
+	// members' disks needs none. The view of a protocol with masters also names partitions and witnesses; it is given
+	// to the admin port, and never here.
 	Bootstrap bool `json:"bootstrap,omitempty"`
 
 	Directory  string             `json:"directory"` // the member's own
@@ -115,11 +115,13 @@ func (c Config) validateErasureCoding(can *capability.Protocol) error {
 func (c Config) validateTokenKeys(can *capability.Protocol) error {
 	switch regular := can.Regular(); {
 	case regular && c.TokenKeys == "":
-		return fmt.Errorf("tokenKeys: give the file with the keys that prove what sessions depend on, the same for all members: "+
-			"protocol %s needs one; make it once, such as with `(umask 077; openssl rand -hex %d > token-keys)`",
+		return fmt.Errorf("tokenKeys: give the file with the keys that prove what sessions depend on, the same for "+
+			"all members: protocol %s needs one; make it once, such as with "+
+			"`(umask 077; openssl rand -hex %d > token-keys)`",
 			c.Protocol, proof.KeyBytes)
 	case !regular && c.TokenKeys != "":
-		return fmt.Errorf("tokenKeys: leave it out, protocol %s has no sessions whose tokens have to be proved", c.Protocol)
+		return fmt.Errorf("tokenKeys: leave it out, protocol %s has no sessions whose tokens have to be proved",
+			c.Protocol)
 	}
 	return nil
 }
@@ -168,7 +170,8 @@ type CURP struct {
 
 func (c CURP) sync() protocol.Sync {
 	return protocol.Sync{
-		After: c.SyncAfter, Delay: time.Duration(c.SyncDelay), Lease: time.Duration(c.Lease), Asynchronous: c.Asynchronous,
+		After: c.SyncAfter, Delay: time.Duration(c.SyncDelay), Lease: time.Duration(c.Lease),
+		Asynchronous: c.Asynchronous,
 	}
 }
 
@@ -202,7 +205,9 @@ type Who struct {
 
 // LoadConfig reads a configuration for a member and checks it.
 func LoadConfig(path string, who Who) (Config, error) {
-	return configfile.Load(path, func(c *Config) { c.Self, c.Site = cmp.Or(who.Self, c.Self), cmp.Or(who.Site, c.Site) })
+	return configfile.Load(path, func(c *Config) {
+		c.Self, c.Site = cmp.Or(who.Self, c.Self), cmp.Or(who.Site, c.Site)
+	})
 }
 
 // Validate reports the first thing that a member can't start with, by the name of its field.
@@ -212,8 +217,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("protocol: %w", err)
 	}
 	if err := cmp.Or(
-		c.validateView(&protocol.Row), c.validatePartitions(protocol.Partitioned), c.validateErasureCoding(&protocol.Row),
-		c.validateTokenKeys(&protocol.Row),
+		c.validateView(&protocol.Row), c.validatePartitions(protocol.Partitioned),
+		c.validateErasureCoding(&protocol.Row), c.validateTokenKeys(&protocol.Row),
 	); err != nil {
 		return err
 	}
@@ -277,8 +282,8 @@ func (c Config) validatePartitions(partitioned *definition.Partitioned) error {
 	switch {
 	case partitioned == nil:
 	case c.Durability != storage.Sync:
-		return fmt.Errorf("durability: protocol %s needs Sync, not %s: with another one a member that crashes has lost its disk, "+
-			"and a master or backup whose disk is lost has to be replaced", c.Protocol, c.Durability)
+		return fmt.Errorf("durability: protocol %s needs Sync, not %s: with another one a member that crashes has "+
+			"lost its disk, and a master or backup whose disk is lost has to be replaced", c.Protocol, c.Durability)
 	case len(c.Members) > 0:
 		return fmt.Errorf("members: leave them out with protocol %s: its view names partitions and witnesses, "+
 			"and is given to the admin port", c.Protocol)

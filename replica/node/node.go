@@ -88,13 +88,16 @@ func Run(ctx context.Context, config Config, options Options) error {
 func newNode(config Config, options Options) *node {
 	n := &node{
 		config: config, options: options, log: cmp.Or(options.Log, zap.NewNop()), registry: prometheus.NewRegistry(),
-		listeners: listeners{}, offers: make(chan offer), learned: make(chan view.View, 1), viewsEnded: make(chan struct{}), cut: map[view.MemberID]bool{},
+		listeners: listeners{}, offers: make(chan offer), learned: make(chan view.View, 1),
+		viewsEnded: make(chan struct{}), cut: map[view.MemberID]bool{},
 	}
 	for _, id := range config.Blocked {
 		n.cut[id] = true
 	}
 	n.meter = meter.New(n)
-	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	n.registry.MustRegister(
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
 	return n
 }
 
@@ -191,7 +194,9 @@ func (n *node) open() error {
 		a := &admin{node: n}
 		s := grpc.NewServer(grpc.MaxHeaderListSize(codec.MaxHeaderBytes), grpc.UnaryInterceptor(a.check))
 		adminv1.RegisterAdminServer(s, a)
-		n.services = append(n.services, service{func() error { return s.Serve(l) }, func(context.Context) error { s.Stop(); return nil }})
+		n.services = append(n.services, service{
+			func() error { return s.Serve(l) }, func(context.Context) error { s.Stop(); return nil },
+		})
 	}
 	if l := n.listeners["http"]; l != nil {
 		s := &http.Server{
@@ -273,9 +278,11 @@ func (n *node) Ready() error {
 	case err != nil:
 		return err
 	case part != nil:
-		return fmt.Errorf("this member can't be the %s of partition %d, and has to be replaced: %s", part.Role, part.Partition, part.Why)
+		return fmt.Errorf("this member can't be the %s of partition %d, and has to be replaced: %s",
+			part.Role, part.Partition, part.Why)
 	case now.replica.Doubted():
-		return errors.New("this member has just started, and waits for enough others to tell it that its disk is not an older copy")
+		return errors.New(
+			"this member has just started, and waits for enough others to tell it that its disk is not an older copy")
 	case !now.replica.Votes():
 		return errors.New("this member does not vote yet: its disk was empty, and it fetches the others' state first")
 	case !now.replica.Complete():
@@ -297,7 +304,8 @@ func (n *node) Quorum() error {
 		return errors.New("no quorum in reach, or this member does not vote yet; see the admin port's status")
 	}
 	if i := now.replica.Unserved(); i >= 0 {
-		return fmt.Errorf("the master of partition %d, member %d, is not in reach or does not serve yet", i, now.view.Partitions[i].Master)
+		return fmt.Errorf("the master of partition %d, member %d, is not in reach or does not serve yet",
+			i, now.view.Partitions[i].Master)
 	}
 	return nil
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// BenchmarkPartitionedWrite is writes of many clients at a member that is neither master nor backup of the keys' partition.
+// BenchmarkPartitionedWrite is writes of many clients at a member that is neither master nor backup of the keys'
+// partition.
 func BenchmarkPartitionedWrite(b *testing.B) {
 	p := newPartitioned(b, 3)
 	client := p.members[p.order[2]].node

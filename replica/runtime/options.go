@@ -28,8 +28,8 @@ type Options struct {
 	View     view.View
 	Self     view.MemberID
 	Protocol string // a name of the catalog
-	// Shards must be the same at every member for ever: it decides where a key lives. Zero: 1. Of a protocol with masters,
-	// shard i is partition i of the view, and this is how many it was founded with.
+	// Shards must be the same at every member for ever: it decides the shard of a key. Zero: 1. Of a protocol with
+	// masters, shard i is partition i of the view, and this is how many it was founded with.
 	Shards int
 
 	// Store is the member's disk, opened for this member. The replica does not close it; another replica may have it
@@ -57,10 +57,11 @@ type Options struct {
 	// Bootstrap says that the cluster is being created: an empty disk votes. A disk that knows that it lost
 	// something does not, whatever this says. A disk that the view names was founded, and votes in any case.
 	Bootstrap bool
-	// Faults is protocol.Config's, which the protocol must know of (capability.Protocol.CheckFaults). Zero: any minority.
+	// Faults is protocol.Config's, which the protocol must know of (capability.Protocol.CheckFaults). Zero: any
+	// minority.
 	Faults int
-	// Fragments is protocol.Config's, which the protocol must know of (capability.Protocol.CheckFragments). Zero: values
-	// are stored whole.
+	// Fragments is protocol.Config's, which the protocol must know of (capability.Protocol.CheckFragments). Zero:
+	// values are stored whole.
 	Fragments protocol.Fragments
 	// Retry and Suspect are protocol.Config's. Zero: derived from the largest delay, at least minRetry.
 	Retry, Suspect time.Duration
@@ -131,12 +132,14 @@ func CheckPartitions(v view.View, protocol string, shards int) error {
 	case err != nil:
 		return err
 	case entry.Partitioned != nil && v.FoundedPartitions() != shards:
-		return fmt.Errorf("partitions: the view of epoch %d has %d, and %d shards need one each, beside %d that were split off: place as many partitions as there are shards",
+		return fmt.Errorf("partitions: the view of epoch %d has %d, and %d shards need one each, beside %d that were "+
+			"split off: place as many partitions as there are shards",
 			v.Epoch, n, shards, n-v.FoundedPartitions())
 	case n > MaxShards:
 		return fmt.Errorf("partitions: the view of epoch %d has %d, and there are %d at most", v.Epoch, n, MaxShards)
 	case entry.Partitioned == nil && n+len(v.Witnesses) > 0:
-		return fmt.Errorf("partitions: the view of epoch %d has %d, and %d witnesses; protocol %s has none", v.Epoch, n, len(v.Witnesses), protocol)
+		return fmt.Errorf("partitions: the view of epoch %d has %d, and %d witnesses; protocol %s has none",
+			v.Epoch, n, len(v.Witnesses), protocol)
 	}
 	return nil
 }
@@ -156,8 +159,10 @@ func (o *Options) completeDistances() error {
 	if o.Nearest == nil {
 		o.Nearest, o.measured = others, farthest == 0
 		slices.SortStableFunc(o.Nearest, func(a, b view.MemberID) int {
-			// Of those as near, one that joins comes last: what it does not know yet makes reads longer, and it is busy.
-			return cmp.Or(cmp.Compare(o.OneWayDelay.Of(a), o.OneWayDelay.Of(b)), cmp.Compare(number(o.joins(a)), number(o.joins(b))))
+			// Of those as near, one that joins comes last: what it does not know yet makes reads longer, and it is
+			// busy.
+			return cmp.Or(cmp.Compare(o.OneWayDelay.Of(a), o.OneWayDelay.Of(b)),
+				cmp.Compare(number(o.joins(a)), number(o.joins(b))))
 		})
 	} else {
 		sorted := slices.Sorted(slices.Values(o.Nearest))

@@ -90,7 +90,8 @@ func (r *Replica) open() (err error) {
 	}
 	r.transport, err = transport.Start(transport.Options{
 		View: o.View, Self: o.Self, Protocol: o.spoken(), Shards: o.Shards, Listener: o.Listener,
-		Handler: r.receive, Distances: o.Distances, Newer: o.Newer, Dial: o.Dial, OneWayDelay: o.OneWayDelay, Jitter: o.Jitter, Logger: o.Logger,
+		Handler: r.receive, Distances: o.Distances, Newer: o.Newer, Dial: o.Dial,
+		OneWayDelay: o.OneWayDelay, Jitter: o.Jitter, Logger: o.Logger,
 	})
 	if err != nil {
 		return err
@@ -130,7 +131,8 @@ func (r *Replica) config(shard int) protocol.Config {
 	o := &r.options
 	return protocol.Config{
 		Self: o.Self, View: o.View, Shard: shard, Boot: r.store.Boot(), Nearest: o.first(),
-		Functions: o.Functions, Limits: o.Limits, Faults: o.Faults, Fragments: o.Fragments, Sync: o.Sync, Retry: o.Retry, Suspect: o.Suspect,
+		Functions: o.Functions, Limits: o.Limits, Faults: o.Faults, Fragments: o.Fragments, Sync: o.Sync,
+		Retry: o.Retry, Suspect: o.Suspect,
 		Seed:      o.Seed + uint64(o.Self)<<32 + uint64(shard),
 		Nonce:     rand.Uint64(),
 		Bootstrap: r.founded(),
@@ -158,7 +160,7 @@ func (r *Replica) watch() {
 	}
 }
 
-// fail stops the member: it answers nobody any more, neither clients nor peers.
+// fail stops the member: it answers no one any more, neither clients nor peers.
 func (r *Replica) fail(err error) {
 	if r.failed() {
 		return // the first reason counts
@@ -176,13 +178,13 @@ func (r *Replica) Done() <-chan struct{} { return r.working.Done() }
 // Err is why the replica failed, or nil.
 func (r *Replica) Err() error { return context.Cause(r.working) }
 
-// Shard is where a key lives: xxhash64 of the key, modulo the number of shards. This never changes, since
+// Shard is the shard of a key: xxhash64 of the key, modulo the number of shards. This never changes, since
 // the disks depend on it. Where partitions were split, view.View.Shard says it.
 func Shard(key string, shards int) int { return view.Shard(hash(key), shards, shards) }
 
 func hash(key string) uint64 { return xxhash.Sum64String(key) }
 
-// place is the shard where a key lives here.
+// place is the shard of a key here.
 func (r *Replica) place(key string) int {
 	if r.options.partitioned != nil {
 		return r.options.View.Shard(hash(key))
@@ -219,7 +221,8 @@ func (r *Replica) Submit(op register.Operation, timeout time.Duration, done func
 // What is refused was not begun.
 var (
 	stopping = register.Result{Status: register.Unavailable, Message: "this member is stopping; ask another one"}
-	tooMany  = register.Result{Status: register.Unavailable, Message: "too many operations are under way at this member; slow down or ask another one"}
+	tooMany  = register.Result{Status: register.Unavailable,
+		Message: "too many operations are under way at this member; slow down or ask another one"}
 )
 
 // receive sorts what a peer sent by shard.

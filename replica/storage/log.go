@@ -134,7 +134,8 @@ func skipPadding(data []byte, at int) int {
 	return end
 }
 
-// readCommit returns what is there of the commit at a place in a log, where the next one begins, and whether it is whole.
+// readCommit returns what is there of the commit at a place in a log, where the next one begins, and whether it is
+// whole.
 func readCommit(data []byte, at int, log uint32) (commit []byte, next int, whole bool) {
 	for begun := false; ; begun = true {
 		c, ok := parseChunk(data, skipPadding(data, at), log)

@@ -55,7 +55,8 @@ func readView(fs vfs.FS, directory, cluster string) (view.View, error) {
 		return view.View{}, fmt.Errorf("view %s is %w: %w", fs.PathJoin(directory, viewFile), durable.ErrDamaged, err)
 	}
 	if v.Cluster != cluster {
-		return view.View{}, fmt.Errorf("%w: its view is of cluster %s, this member's is %s", ErrForeign, v.Cluster, cluster)
+		return view.View{}, fmt.Errorf("%w: its view is of cluster %s, this member's is %s",
+			ErrForeign, v.Cluster, cluster)
 	}
 	return v, nil
 }

@@ -105,7 +105,8 @@ func (a *acceptor) check(h *peerv1.Hello) (*peer, error) {
 	case h == nil:
 		return nil, status.Errorf(wrong, "the stream does not begin with a hello")
 	case h.WireVersion != WireVersion:
-		return nil, status.Errorf(wrong, "wire version %d is not %d, that of member %d", h.WireVersion, WireVersion, o.Self)
+		return nil, status.Errorf(wrong, "wire version %d is not %d, that of member %d",
+			h.WireVersion, WireVersion, o.Self)
 	case h.Cluster != o.View.Cluster:
 		return nil, status.Errorf(wrong, "cluster %q is not %q, that of member %d", h.Cluster, o.View.Cluster, o.Self)
 	case view.MemberID(h.To) != o.Self:
@@ -119,19 +120,25 @@ func (a *acceptor) check(h *peerv1.Hello) (*peer, error) {
 	p := a.transport.peers[view.MemberID(h.Member)]
 	switch {
 	case h.Epoch < mine.Epoch:
-		return nil, status.Errorf(behind, "member %d is at epoch %d, behind epoch %d of member %d: it needs the newer view",
+		return nil, status.Errorf(behind,
+			"member %d is at epoch %d, behind epoch %d of member %d: it needs the newer view",
 			h.Member, h.Epoch, mine.Epoch, o.Self)
 	case h.Epoch > mine.Epoch:
-		return nil, status.Errorf(behind, "member %d is at epoch %d, behind epoch %d of member %d: it needs the newer view",
+		return nil, status.Errorf(behind,
+			"member %d is at epoch %d, behind epoch %d of member %d: it needs the newer view",
 			o.Self, mine.Epoch, h.Epoch, h.Member)
 	case p == nil:
-		return nil, status.Errorf(wrong, "member %d is not in the view of epoch %d of member %d", h.Member, mine.Epoch, o.Self)
+		return nil, status.Errorf(wrong, "member %d is not in the view of epoch %d of member %d",
+			h.Member, mine.Epoch, o.Self)
 	case !slices.Equal(h.Members, mine.Members):
-		return nil, status.Errorf(wrong, "member %d holds members %v as the view of epoch %d, member %d holds %v: there are two views of one epoch",
+		return nil, status.Errorf(wrong,
+			"member %d holds members %v as the view of epoch %d, member %d holds %v: there are two views of one epoch",
 			h.Member, h.Members, h.Epoch, o.Self, mine.Members)
 	case !slices.Equal(h.Joining, mine.Joining) || !slices.Equal(h.Leaving, mine.Leaving):
-		return nil, status.Errorf(wrong, "in the view of epoch %d that member %d holds, %v join and %v leave, in that of member %d %v join and %v leave: "+
-			"there are two views of one epoch", h.Epoch, h.Member, h.Joining, h.Leaving, o.Self, mine.Joining, mine.Leaving)
+		return nil, status.Errorf(wrong,
+			"in the view of epoch %d that member %d holds, %v join and %v leave, in that of member %d %v join and "+
+				"%v leave: there are two views of one epoch",
+			h.Epoch, h.Member, h.Joining, h.Leaving, o.Self, mine.Joining, mine.Leaving)
 	}
 	return p, nil
 }

@@ -80,7 +80,9 @@ func newLink(t *Transport, kind string, id view.MemberID, address string) (*link
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(l.dial),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: firstPause, Multiplier: 2, Jitter: 0.2, MaxDelay: reconnectEvery},
+			Backoff: backoff.Config{
+				BaseDelay: firstPause, Multiplier: 2, Jitter: 0.2, MaxDelay: reconnectEvery,
+			},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{

@@ -70,9 +70,9 @@ type Options struct {
 	Listener net.Listener // where peers reach this member; the transport closes it
 	Handler  Handler
 	Dial     Dial // nil: over TCP
-	// OneWayDelay emulates the distance to each peer: what arrives from it is held that long. With the same at the other
-	// end, a round trip takes twice as long. What goes to a witness, which emulates nothing, and what comes from it are
-	// both held that long. Nil: none.
+	// OneWayDelay emulates the distance to each peer: what arrives from it is held that long. With the same at the
+	// other end, a round trip takes twice as long. What goes to a witness, which emulates nothing, and what comes from
+	// it are both held that long. Nil: none.
 	OneWayDelay Delay
 	// Jitter is up to how much is added to each delay, at random, without reordering a link. Nil: nothing.
 	Jitter Delay
@@ -155,7 +155,9 @@ func Start(o Options) (*Transport, error) {
 		grpc.MaxHeaderListSize(codec.MaxHeaderBytes),
 		grpc.InitialWindowSize(1<<20),
 		grpc.InitialConnWindowSize(4<<20),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveEvery / 2, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime: keepaliveEvery / 2, PermitWithoutStream: true,
+		}),
 	)
 	peerv1.RegisterPeersServer(t.server, &acceptor{transport: t})
 	ctx, cancel := context.WithCancel(context.Background())

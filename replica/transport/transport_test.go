@@ -148,7 +148,8 @@ func TestAStrangerIsRefusedWithTheReason(t *testing.T) {
 		`cluster "d" is not "c"`:      func(o *Options) { o.View.Cluster = "d" },
 		`protocol "gus" is not "toy"`: func(o *Options) { o.Protocol = "gus" },
 		"3 shards are not 2":          func(o *Options) { o.Shards = 3 },
-		"holds members [1 2 9] as the view of epoch 1, member 2 holds [1 2]: there are two views of one epoch": func(o *Options) {
+		"holds members [1 2 9] as the view of epoch 1, member 2 holds [1 2]: " +
+			"there are two views of one epoch": func(o *Options) {
 			o.View.Members = append(o.View.Members, view.Member{ID: 9, Site: "c", Address: "127.0.0.1:1"})
 		},
 		"member 7 is not in the view of epoch 1 of member 2": func(o *Options) { o.Self, o.View.Members[0].ID = 7, 7 },

@@ -19,10 +19,10 @@ var narrow = []string{
 	"api", "client", "cmd/georegister-operator", "cmd/logging", "cmd/program", "config", "controllers/apply",
 	"controllers/build", "controllers/chaosmesh", "controllers/world", "dev", "hack", "replica/configfile",
 	"replica/durable", "replica/history", "replica/listener", "replica/membership", "replica/meter",
-	"replica/profile", "replica/proof", "replica/protocol/abd", "replica/protocol/catalog",
+	"replica/node", "replica/profile", "replica/proof", "replica/protocol/abd", "replica/protocol/catalog",
 	"replica/protocol/epaxos", "replica/protocol/quorum", "replica/protocol/slab", "replica/register",
-	"replica/view", "test/apiserver", "test/bench", "test/chart", "test/clients", "test/cluster", "test/e2e",
-	"test/listenertest",
+	"replica/storage", "replica/transport", "replica/view", "test/apiserver", "test/bench", "test/chart",
+	"test/clients", "test/cluster", "test/e2e", "test/listenertest", "workload",
 }
 
 // Lines that can't be wrapped may be longer: those with a part of a raw string, such as the tag of a field, and

@@ -20,7 +20,7 @@ import (
 
 // The verdicts of a Summary.
 const (
-	Proved     = "proved"    // linearizable, or what else the protocol promises, and every key was read back at every site
+	Proved     = "proved"    // what the protocol promises, and every key was read back at every site
 	Violated   = "violation" // no order explains what the clients saw
 	NotDecided = "undecided" // it could not run, a key could not be read back, or the check took too long
 )

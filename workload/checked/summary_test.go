@@ -64,7 +64,8 @@ func TestReadBackIsPatient(t *testing.T) {
 	if err := read(time.Minute, 3, register.Unavailable); err != nil || tries != 3 {
 		t.Errorf("%d tries, %v", tries, err)
 	}
-	if err := read(time.Nanosecond, 1000, register.Unknown); err == nil || !strings.Contains(err.Error(), `read back key "k" at site a: unknown: later`) {
+	const late = `read back key "k" at site a: unknown: later`
+	if err := read(time.Nanosecond, 1000, register.Unknown); err == nil || !strings.Contains(err.Error(), late) {
 		t.Errorf("without patience: %v", err)
 	}
 	if err := read(time.Minute, 3, register.Failed); err == nil || tries != 1 {
@@ -79,13 +80,15 @@ func TestVerificationThatEndsEarly(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	out := &trigger{on: " operations", do: func() { cancel(errors.New("told to stop")) }}
 	err := v.Run(ctx, out)
-	if err == nil || errors.Is(err, ErrViolation) || !strings.Contains(err.Error(), "the load was interrupted: told to stop") {
+	if err == nil || errors.Is(err, ErrViolation) ||
+		!strings.Contains(err.Error(), "the load was interrupted: told to stop") {
 		t.Errorf("got %v", err)
 	}
 	if text, err := os.ReadFile(v.Report); err != nil || !strings.Contains(string(text), `"verdict":"undecided"`) {
 		t.Errorf("%v: %s", err, text)
 	}
-	if err := v.whole(t.Context(), MaxOperations); err == nil || !strings.Contains(err.Error(), "give a longer --every") {
+	err = v.whole(t.Context(), MaxOperations)
+	if err == nil || !strings.Contains(err.Error(), "give a longer --every") {
 		t.Errorf("a load that filled the memory: %v", err)
 	}
 }

@@ -85,16 +85,18 @@ func TestVerificationFindsLostWrites(t *testing.T) {
 	v := verification(t, &listenertest.Memory{Delay: time.Millisecond, Intercept: listenertest.LoseWrites})
 	var out bytes.Buffer
 	err := v.Run(t.Context(), &out)
-	if err == nil || !strings.Contains(err.Error(), "verdict violation") || !strings.Contains(out.String(), "verdict: violation") {
+	if err == nil || !strings.Contains(err.Error(), "verdict violation") ||
+		!strings.Contains(out.String(), "verdict: violation") {
 		t.Errorf("a store that loses writes: %v\n%s", err, out.String())
 	}
 }
 
 // What could not be read back may be lost: the history is linearizable, and the verification fails.
 func TestVerificationNeedsEveryKeyReadBack(t *testing.T) {
-	store := &listenertest.Memory{Delay: time.Millisecond, Intercept: func(op register.Operation) (register.Result, bool, bool) {
+	refuse := func(op register.Operation) (register.Result, bool, bool) {
 		return register.Result{Status: register.Invalid, Message: "no reads"}, false, op.Kind == register.Read
-	}}
+	}
+	store := &listenertest.Memory{Delay: time.Millisecond, Intercept: refuse}
 	err := verification(t, store).Run(t.Context(), &bytes.Buffer{})
 	if err == nil || !strings.Contains(err.Error(), "read back key ") || !strings.Contains(err.Error(), "no reads") {
 		t.Errorf("a store that can't be read: %v", err)

@@ -117,7 +117,9 @@ func TestRedisDialer(t *testing.T) {
 	}
 	defer func() { _ = l.Close() }()
 	asked := make(chan string, 1)
-	const want = "*2\r\n$3\r\nGET\r\n$1\r\na\r\n*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1\r\nx\r\n*3\r\n$6\r\nINCRBY\r\n$1\r\nc\r\n$1\r\n1\r\n"
+	const want = "*2\r\n$3\r\nGET\r\n$1\r\na\r\n" +
+		"*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1\r\nx\r\n" +
+		"*3\r\n$6\r\nINCRBY\r\n$1\r\nc\r\n$1\r\n1\r\n"
 	go func() {
 		conn, err := l.Accept()
 		if err != nil {
