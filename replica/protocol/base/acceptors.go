@@ -162,6 +162,29 @@ func (a *Acceptors) About(kind peerv1.Kind, question *peerv1.Message, acceptor A
 	return m
 }
 
+// Said is what an acceptor says of itself in such an answer, to a question of which this member's acceptor was had. It
+// reports false if no sound member says so to that question: that it has the state of another ballot than had.
+func Said(m *peerv1.Message, had Acceptor) (Acceptor, bool) {
+	says := m.RmwPaxos
+	a := Acceptor{
+		Promised: BallotOf(says.Round), Accepted: BallotOf(says.Voted), AcceptedIn: says.VotedIn, State: StateOf(m),
+	}
+	if m.Same {
+		a.State = had.State
+	}
+	return a, !m.Same || a.Accepted == had.Accepted
+}
+
+// Answer answers a question without a state: VOTED, or NACK with the ballot that the acceptor has promised instead.
+func (a *Acceptors) Answer(to view.MemberID, question *peerv1.Message, acceptor Acceptor, voted bool) {
+	m := a.Say(peerv1.Kind_PAXOS_VOTED, question.Op, question.Key)
+	m.RmwPaxos.Round = question.RmwPaxos.Round
+	if !voted {
+		m.Kind, m.RmwPaxos.Round = peerv1.Kind_PAXOS_NACK, acceptor.Promised.Wire()
+	}
+	a.Reply(to, m)
+}
+
 // Reply sends an answer once what this member's acceptor holds of the key is durable.
 func (a *Acceptors) Reply(to view.MemberID, m *peerv1.Message) {
 	a.Base.Reply(a.ReplyVolatile || a.Durable(m.Key), to, m)

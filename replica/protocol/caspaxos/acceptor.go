@@ -44,31 +44,17 @@ func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 
 // onPrepare answers PREPARE with the state, or with the higher ballot that is promised.
 func (p *Protocol) onPrepare(from view.MemberID, m *peerv1.Message) {
-	a, promised := p.promise(m.Key, base.BallotOf(m.RmwPaxos.Round))
-	if !promised {
-		p.refuse(from, m, a)
-		return
+	if a, promised := p.promise(m.Key, base.BallotOf(m.RmwPaxos.Round)); promised {
+		p.Reply(from, p.About(peerv1.Kind_PAXOS_ACK, m, a))
+	} else {
+		p.Answer(from, m, a, false)
 	}
-	p.Reply(from, p.About(peerv1.Kind_PAXOS_ACK, m, a))
 }
 
 // onVote answers VOTE.
 func (p *Protocol) onVote(from view.MemberID, m *peerv1.Message) {
 	a, accepted := p.accept(m.Key, base.BallotOf(m.RmwPaxos.Round), base.StateOf(m))
-	if !accepted {
-		p.refuse(from, m, a)
-		return
-	}
-	reply := p.Say(peerv1.Kind_PAXOS_VOTED, m.Op, m.Key)
-	reply.RmwPaxos.Round = m.RmwPaxos.Round
-	p.Reply(from, reply)
-}
-
-// refuse names the ballot that is promised.
-func (p *Protocol) refuse(to view.MemberID, question *peerv1.Message, a base.Acceptor) {
-	m := p.Say(peerv1.Kind_PAXOS_NACK, question.Op, question.Key)
-	m.RmwPaxos.Round = a.Promised.Wire()
-	p.Reply(to, m)
+	p.Answer(from, m, a, accepted)
 }
 
 // Adopt implements member.Inner. What another member has promised is promised here. Its state is one to build on, and

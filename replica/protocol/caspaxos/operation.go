@@ -120,21 +120,15 @@ func (p *Protocol) count(o *operation, from view.MemberID, a base.Acceptor) {
 // onState counts the answer to a read or to the first phase.
 func (p *Protocol) onState(from view.MemberID, m *peerv1.Message) {
 	o := p.operations.Find(m.Op)
-	says := m.RmwPaxos
 	if o == nil || o.stage == reading != (m.Kind == peerv1.Kind_PAXOS_STATE) ||
-		o.stage == preparing && base.BallotOf(says.Round) != o.ballot {
+		o.stage == preparing && base.BallotOf(m.RmwPaxos.Round) != o.ballot {
 		p.Took(base.PathStale)
 		return
 	}
-	a := base.Acceptor{Accepted: base.BallotOf(says.Voted), AcceptedIn: says.VotedIn, State: base.StateOf(m)}
-	if m.Same {
-		if a.Accepted != o.had.Accepted {
-			return // no sound member says so
-		}
-		a.State = o.had.State
+	if a, sound := base.Said(m, o.had); sound {
+		p.count(o, from, a)
+		p.decide(o)
 	}
-	p.count(o, from, a)
-	p.decide(o)
 }
 
 // decide goes on once a majority has told its states. The highest of them is chosen, or may be: so whatever follows is
@@ -170,10 +164,8 @@ func (p *Protocol) propose(o *operation) {
 	p.ask(o, accepting)
 	o.left = o.left || !o.reads()
 	p.send(o, p.AskAll(&o.answered))
-	own, accepted := p.accept(o.Key, o.ballot, o.next)
-	if accepted {
-		o.answered.Answer(p.Incarnations, p.Config.Self)
-		p.decideAccepted(o)
+	if own, accepted := p.accept(o.Key, o.ballot, o.next); accepted {
+		p.acceptedBy(o, p.Config.Self)
 	} else { // another coordinator was promised more since
 		p.refusedBy(o, p.Config.Self, own.Promised.Number)
 	}
@@ -209,11 +201,12 @@ func (p *Protocol) onVoted(from view.MemberID, m *peerv1.Message) {
 		p.Took(base.PathStale)
 		return
 	}
-	o.answered.Answer(p.Incarnations, from)
-	p.decideAccepted(o)
+	p.acceptedBy(o, from)
 }
 
-func (p *Protocol) decideAccepted(o *operation) {
+// acceptedBy notes who has accepted the state, and ends the operation when a majority has.
+func (p *Protocol) acceptedBy(o *operation, id view.MemberID) {
+	o.answered.Answer(p.Incarnations, id)
 	if o.answered.Quorum(p.Incarnations, 0) {
 		p.Took(pathProposed)
 		p.finish(o)

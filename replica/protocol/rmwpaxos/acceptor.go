@@ -53,12 +53,7 @@ func (p *Protocol) grant(key []byte, asked round) (acceptor, bool) {
 // onVote serves VOTE (algorithm 3, lines 48 to 57).
 func (p *Protocol) onVote(from view.MemberID, m *peerv1.Message) {
 	a, voted := p.vote(m.Key, base.BallotOf(m.RmwPaxos.Round), base.StateOf(m))
-	reply := p.Say(peerv1.Kind_PAXOS_VOTED, m.Op, m.Key)
-	reply.RmwPaxos.Round = m.RmwPaxos.Round
-	if !voted {
-		reply.Kind, reply.RmwPaxos.Round = peerv1.Kind_PAXOS_NACK, a.Promised.Wire()
-	}
-	p.Reply(from, reply)
+	p.Answer(from, m, a, voted)
 }
 
 // vote accepts a proposal unless a higher round is promised, and reports whether this member has voted for it: it may

@@ -97,26 +97,30 @@ func (p *Protocol) prepare(o *object, d *instance, n uint64) {
 	}
 	o.lead = lead{}
 	own, granted := p.grant(o.key, d.round)
-	d.replies.add(p.own(own, granted))
+	d.replies.add(p.reply(p.Config.Self, own, granted))
 	d.asked.Restart()
 	d.asked.Answer(p.Counted, p.Config.Self)
-	p.SendAll(p.AskAll(&d.asked), p.question(o, d))
+	p.ask(o, d, p.AskAll(&d.asked))
 	p.decidePrepared(o, d)
 }
 
-// question is the message of the present stage.
-func (p *Protocol) question(o *object, d *instance) *peerv1.Message {
+// questions are the messages of the stages.
+var questions = [...]peerv1.Kind{
+	preparing: peerv1.Kind_PAXOS_PREPARE, voting: peerv1.Kind_PAXOS_VOTE, finishing: peerv1.Kind_PAXOS_VOTE,
+}
+
+// ask sends the question of the present stage. A VOTE leaves once the promises that this member has given are durable:
+// its own may be among those that the proposal rests on.
+func (p *Protocol) ask(o *object, d *instance, to []view.MemberID) {
+	m := p.Say(questions[d.stage], d.op, o.key)
+	m.RmwPaxos.Round, m.RmwPaxos.Hot = d.round.Wire(), p.Now < o.hot
 	if d.stage == preparing {
-		m := p.Say(peerv1.Kind_PAXOS_PREPARE, d.op, o.key)
-		m.RmwPaxos.Round, m.RmwPaxos.Voted = d.round.Wire(), d.had.Accepted.Wire()
-		m.RmwPaxos.Hot = p.Now < o.hot
-		return m
+		m.RmwPaxos.Voted = d.had.Accepted.Wire()
+		p.SendAll(to, m)
+		return
 	}
-	m := p.Say(peerv1.Kind_PAXOS_VOTE, d.op, o.key)
-	m.RmwPaxos.Round = d.round.Wire()
-	m.RmwPaxos.Hot = p.Now < o.hot
 	d.proposal.Put(m)
-	return m
+	p.SendAllWhen(p.Durable(o.key) || p.mistakes.VoteBeforePersist, to, m)
 }
 
 // onAnswer counts ACK, VOTED and NACK, if they name the attempt and the round that this member waits for.
@@ -128,15 +132,15 @@ func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
 	}
 	d := o.instance
 	r := base.BallotOf(m.RmwPaxos.Round)
-	kind := m.Kind
+	kind, granted := m.Kind, m.Kind == peerv1.Kind_PAXOS_ACK
 	switch {
 	case d.stage == preparing && kind != peerv1.Kind_PAXOS_VOTED:
-		answer, ok := p.receive(from, m, replies{{Acceptor: d.had}})
-		if !ok || answer.granted && !sameID(r, d.round) {
+		a, sound := base.Said(m, d.had)
+		if !sound || granted && !sameID(r, d.round) {
 			return
 		}
 		d.highest = max(d.highest, r.Number)
-		d.replies.add(answer)
+		d.replies.add(p.reply(from, a, granted))
 		d.asked.Answer(p.Counted, from)
 		p.decidePrepared(o, d)
 	case d.stage != voting && d.stage != finishing:
@@ -169,17 +173,10 @@ func (p *Protocol) tickInstance(o *object, d *instance) {
 		p.lose(o, d)
 		return
 	}
+	path := pathRetryVote
 	if d.stage == preparing {
-		p.Took(pathRetryPrepare)
-		p.SendAll(missing, p.question(o, d))
-		return
+		path = pathRetryPrepare
 	}
-	p.Took(pathRetryVote)
-	p.sendVote(o, d, missing)
-}
-
-// sendVote lets a VOTE leave once the promises that this member has given are durable: its own may be among those that
-// the proposal rests on.
-func (p *Protocol) sendVote(o *object, d *instance, to []view.MemberID) {
-	p.SendAllWhen(p.Durable(o.key) || p.mistakes.VoteBeforePersist, to, p.question(o, d))
+	p.Took(path)
+	p.ask(o, d, missing)
 }

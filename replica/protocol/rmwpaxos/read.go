@@ -48,7 +48,7 @@ func (p *Protocol) askRead(r *read, to []view.MemberID) {
 	own := p.Load(r.object.key)
 	r.had = append(r.had, own)
 	r.trips++
-	r.replies.add(p.own(own, false))
+	r.replies.add(p.reply(p.Config.Self, own, false))
 	r.asked.Answer(p.Counted, p.Config.Self)
 	p.SendAll(to, p.readMessage(r))
 	p.decideRead(r)
@@ -68,12 +68,11 @@ func (p *Protocol) onState(from view.MemberID, m *peerv1.Message) {
 		p.Took(base.PathStale)
 		return
 	}
-	had := r.had[m.RmwPaxos.Try-1]
-	answer, ok := p.receive(from, m, replies{{Acceptor: had}})
-	if !ok {
+	a, sound := base.Said(m, r.had[m.RmwPaxos.Try-1])
+	if !sound {
 		return
 	}
-	r.replies.add(answer)
+	r.replies.add(p.reply(from, a, false))
 	if int(m.RmwPaxos.Try) == len(r.had) {
 		r.asked.Answer(p.Counted, from)
 	}
@@ -85,7 +84,7 @@ func (p *Protocol) decideRead(r *read) {
 	if r.Over {
 		return
 	}
-	highest := r.replies.highest()
+	highest := r.replies.highest().Accepted
 	for i := range r.replies {
 		voted := r.replies[i].Accepted
 		if p.chosen(r.replies, voted) || p.mistakes.ReadInconsistent && voted == highest && r.asked.Quorum(p.Counted, 0) {

@@ -3,7 +3,6 @@ package rmwpaxos
 import (
 	"slices"
 
-	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -45,45 +44,20 @@ func (rs replies) contended() bool {
 	return false
 }
 
-// state returns the state that somebody voted for in a round.
-func (rs replies) state(voted round) (state, bool) {
+// highest is the first of those with max_Q(r_voted); the zero acceptor if nobody has voted.
+func (rs replies) highest() acceptor {
+	var highest acceptor
 	for i := range rs {
-		if rs[i].Accepted == voted {
-			return rs[i].State, true
-		}
-	}
-	return state{}, voted == round{}
-}
-
-// highest is max_Q(r_voted).
-func (rs replies) highest() round {
-	var highest round
-	for i := range rs {
-		if above(rs[i].Accepted, highest) {
-			highest = rs[i].Accepted
+		if above(rs[i].Accepted, highest.Accepted) {
+			highest = rs[i].Acceptor
 		}
 	}
 	return highest
 }
 
-// receive makes a reply of a message. It reports false if the state that was left out, since the asker had it, is not
-// among what is known: then the message answers an earlier question.
-func (p *Protocol) receive(from view.MemberID, m *peerv1.Message, known replies) (reply, bool) {
-	r := reply{from: from, incarnation: p.Counted.Of(from)}
-	r.granted = m.Kind == peerv1.Kind_PAXOS_ACK
-	r.Promised, r.Accepted, r.AcceptedIn = base.BallotOf(m.RmwPaxos.Round), base.BallotOf(m.RmwPaxos.Voted), m.RmwPaxos.VotedIn
-	if !m.Same {
-		r.State = base.StateOf(m)
-		return r, true
-	}
-	s, ok := known.state(r.Accepted)
-	r.State = s
-	return r, ok
-}
-
-// own is the reply of this member's acceptor.
-func (p *Protocol) own(a acceptor, granted bool) reply {
-	return reply{from: p.Config.Self, incarnation: p.Counted.Of(p.Config.Self), granted: granted, Acceptor: a}
+// reply is what a member's acceptor says now.
+func (p *Protocol) reply(from view.MemberID, a acceptor, granted bool) reply {
+	return reply{from: from, incarnation: p.Counted.Of(from), granted: granted, Acceptor: a}
 }
 
 // quorum reports whether the members of the replies that has accepts, with the disks that they have now, are a quorum.

@@ -1,6 +1,7 @@
 package rmwpaxos
 
 import (
+	"maps"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -25,12 +26,7 @@ func (p *Protocol) Unfinished() []protocol.Request {
 			unfinished = append(unfinished, q)
 		}
 	}
-	keys := make([]string, 0, len(p.objects))
-	for key := range p.objects { // sorted below
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(p.objects)) {
 		o := p.objects[key]
 		if b := o.mine; b != nil {
 			for k, r := range b.requests {

@@ -21,8 +21,8 @@ func (p *Protocol) decidePrepared(o *object, d *instance) {
 	rs := slices.DeleteFunc(slices.Clone(d.replies), func(r reply) bool {
 		return r.Promised != granted || !r.granted && !p.mistakes.NotGranted
 	})
-	highest := rs.highest()
-	last, _ := rs.state(highest)
+	best := rs.highest()
+	highest, last := best.Accepted, best.State
 	d.round = granted
 	if p.chosen(rs, highest) { // lines 8 to 16
 		next, answers, changed := p.confirm(last, d.batches)
@@ -39,7 +39,6 @@ func (p *Protocol) decidePrepared(o *object, d *instance) {
 	}
 	p.Took(pathWriteThrough) // lines 17 to 20
 	if p.options.JoinWriteThrough {
-		d.round = granted
 		p.propose(o, d, last)
 		return
 	}
@@ -86,7 +85,7 @@ func (p *Protocol) askVotes(o *object, d *instance, s stage, proposal state) {
 	d.trips++
 	o.lead = lead{}
 	d.asked.Restart()
-	p.sendVote(o, d, p.AskAll(&d.asked))
+	p.ask(o, d, p.AskAll(&d.asked))
 	if own, voted := p.vote(o.key, d.round, proposal); voted {
 		d.asked.Answer(p.Counted, p.Config.Self)
 		p.decideVoted(o, d)
