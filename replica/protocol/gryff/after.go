@@ -82,11 +82,9 @@ func (p *Protocol) writeBack(o *operation) {
 		return
 	}
 	o.backing, o.Trips = true, min(1, p.Config.View.Size()-1)
-	if p.await(o) {
-		return
+	if !p.await(o) {
+		p.askQuorum(o)
 	}
-	p.SendAll(p.AskQuorum(&o.asked), p.ask(o, peerv1.Kind_READ2))
-	p.decideUpdate(o)
 }
 
 // wroteBack goes on when a quorum holds it. An rmw's pre-accept leaves when what was put until now is durable, and so

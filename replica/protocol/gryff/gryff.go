@@ -115,12 +115,8 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 		p.onUpdate(from, m)
 	case peerv1.Kind_WRITE1:
 		p.onWrite1(from, m)
-	case peerv1.Kind_READ1_REPLY:
-		p.onRead1Reply(from, m)
-	case peerv1.Kind_WRITE1_REPLY:
-		p.onWrite1Reply(from, m)
-	case peerv1.Kind_READ2_REPLY, peerv1.Kind_WRITE2_REPLY:
-		p.onUpdateReply(from, m)
+	case peerv1.Kind_READ1_REPLY, peerv1.Kind_WRITE1_REPLY, peerv1.Kind_READ2_REPLY, peerv1.Kind_WRITE2_REPLY:
+		p.onReply(from, m)
 	default:
 		p.rmws.Receive(from, m)
 	}

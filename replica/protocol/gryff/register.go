@@ -93,17 +93,18 @@ func (p *Protocol) write(r protocol.Request) {
 // firstPhase asks a quorum what it holds of the key.
 func (p *Protocol) firstPhase(o *operation) {
 	o.chosen = p.Load(o.Key)
-	if o.Kind() == register.Read {
-		p.spread(o, p.AskQuorum(&o.asked), peerv1.Kind_READ1)
-		p.decideRead(o)
-		return
-	}
-	p.spread(o, p.AskQuorum(&o.asked), peerv1.Kind_WRITE1)
-	p.decideWrite(o)
+	p.askQuorum(o)
 }
 
-// ask is the question of the present phase. It is made anew each time: a sent message never changes.
-func (p *Protocol) ask(o *operation, kind peerv1.Kind) *peerv1.Message {
+// askQuorum begins to ask what the operation asks now. A view of one member has the answers at once.
+func (p *Protocol) askQuorum(o *operation) {
+	p.spread(o, p.AskQuorum(&o.asked))
+	p.decide(o)
+}
+
+// question is that of the present phase. It is made anew each time: a sent message never changes.
+func (p *Protocol) question(o *operation) *peerv1.Message {
+	kind := o.kind()
 	m := p.Message(kind, o.Number, o.Key)
 	if kind != peerv1.Kind_WRITE1 {
 		wire.Put(m, o.chosen)
@@ -127,13 +128,14 @@ func (p *Protocol) ask(o *operation, kind peerv1.Kind) *peerv1.Message {
 // spread asks members. READ1 and READ2 carry what this one holds, and that must be durable here: it may be the result of
 // an rmw that this member coordinated and executed before the commit is on disk. If a crash loses the commit and the
 // result, recovery makes the rmw a no-op, and nobody may have seen the result.
-func (p *Protocol) spread(o *operation, to []view.MemberID, kind peerv1.Kind) {
+func (p *Protocol) spread(o *operation, to []view.MemberID) {
+	kind := o.kind()
 	own := kind == peerv1.Kind_WRITE1 || o.backing
 	safe := own || p.Durable(o.Key) || p.mistakes.SpreadVolatile
 	if kind == peerv1.Kind_WRITE2 { // the write rests on what this member, too, holds of its dependencies
 		safe = p.carriedDurably(o)
 	}
-	p.SendAllWhen(safe, to, p.ask(o, kind))
+	p.SendAllWhen(safe, to, p.question(o))
 }
 
 func (p *Protocol) onRead1(from view.MemberID, m *peerv1.Message) {
@@ -152,35 +154,59 @@ func (p *Protocol) onRead1(from view.MemberID, m *peerv1.Message) {
 	p.applyLast(m)
 }
 
-func (p *Protocol) onRead1Reply(from view.MemberID, m *peerv1.Message) {
+// onReply counts an answer to what the operation asks now.
+func (p *Protocol) onReply(from view.MemberID, m *peerv1.Message) {
 	o := p.operations.Find(m.Op)
-	if o == nil || o.second || o.backing || o.Kind() != register.Read {
+	if o == nil || m.Kind != o.kind()+1 {
 		return
 	}
 	got := wire.Of(m)
-	switch got.Carstamp.Compare(o.chosen.Carstamp) {
-	case 1:
-		if m.Same {
-			return // the value of a carstamp that this process never asked about: a stray reply
-		}
+	later := o.chosen.Carstamp.Less(got.Carstamp)
+	switch {
+	case m.Kind == peerv1.Kind_WRITE1_REPLY && later:
+		o.chosen.Carstamp = got.Carstamp
+	case m.Kind != peerv1.Kind_READ1_REPLY:
+	case later && m.Same:
+		return // the value of a carstamp that this process never asked about: a stray reply
+	case later:
 		o.chosen = got
 		o.holders.Restart()
 		o.holders.Answer(p.Counted, from)
 		p.Apply(o.Key, got) // algorithm 7, line 5
-	case 0:
+	case got.Carstamp == o.chosen.Carstamp:
 		o.holders.Answer(p.Counted, from)
 	}
 	o.asked.Answer(p.Counted, from)
-	p.decideRead(o)
+	p.decide(o)
+}
+
+// decide goes on when a quorum has answered.
+func (p *Protocol) decide(o *operation) {
+	if !o.asked.Quorum(p.Counted, p.Config.Self) {
+		return
+	}
+	switch kind := o.Kind(); {
+	case o.backing:
+		p.wroteBack(o)
+	case o.answered:
+		p.spreadEnded(o, true)
+	case kind == register.Read && o.second:
+		p.end(o, p.reread(o, o.result(2, false)))
+	case kind == register.Read:
+		p.decideRead(o)
+	case o.second:
+		r := o.result(min(2, 2*(p.Config.View.Size()-1)), false)
+		r.Value = nil
+		p.end(o, r)
+	default:
+		p.decideWrite(o)
+	}
 }
 
 // decideRead returns the value when a quorum holds it, and otherwise spreads it to those that lack it
 // (algorithm 7, lines 6 to 12). In Gryff-RSC the client has its answer before that, unless
 // the value is too large for a session to carry.
 func (p *Protocol) decideRead(o *operation) {
-	if o.second || !o.asked.Quorum(p.Counted, p.Config.Self) {
-		return
-	}
 	if o.holders.Quorum(p.Counted, p.Config.Self) {
 		p.Took(pathReadFast)
 		p.end(o, p.reread(o, o.result(min(1, p.Config.View.Size()-1), true)))
@@ -206,7 +232,7 @@ func (p *Protocol) decideRead(o *operation) {
 	}
 	o.asked.Copy(&o.holders)
 	o.asked.Ask(&p.Config, p.Now, 0) // when to ask again
-	p.spread(o, missing, peerv1.Kind_READ2)
+	p.spread(o, missing)
 }
 
 func (o *operation) result(roundTrips int, fast bool) register.Result {
@@ -234,24 +260,9 @@ func (p *Protocol) onWrite1(from view.MemberID, m *peerv1.Message) {
 	p.applyLast(m)
 }
 
-func (p *Protocol) onWrite1Reply(from view.MemberID, m *peerv1.Message) {
-	o := p.operations.Find(m.Op)
-	if o == nil || o.second || o.backing || o.Kind() != register.Write {
-		return
-	}
-	if got := wire.Of(m).Carstamp; o.chosen.Carstamp.Less(got) {
-		o.chosen.Carstamp = got
-	}
-	o.asked.Answer(p.Counted, from)
-	p.decideWrite(o)
-}
-
 // decideWrite issues the carstamp (algorithm 1, line 15). It is applied here at once, so that a concurrent
 // write of this coordinator issues a larger one: no (timestamp, writer) is issued twice.
 func (p *Protocol) decideWrite(o *operation) {
-	if o.second || !o.asked.Quorum(p.Counted, p.Config.Self) {
-		return
-	}
 	c := p.newCarstamp(o)
 	if c.Check() != nil {
 		p.end(o, register.Result{Status: register.Unavailable, Message: register.Exhausted})
@@ -276,8 +287,7 @@ func (p *Protocol) update(o *operation, c register.Carstamp) {
 	p.Apply(o.Key, o.chosen)
 	p.Took(pathWrite)
 	o.asked.Restart()
-	p.spread(o, p.AskQuorum(&o.asked), peerv1.Kind_WRITE2)
-	p.decideUpdate(o)
+	p.askQuorum(o)
 }
 
 // onUpdate handles Read2 and Write2 alike (algorithm 2).
@@ -288,36 +298,6 @@ func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
 	}
 	p.Apply(m.Key, wire.Of(m))
 	p.SendDurably(from, p.Message(m.Kind+1, m.Op, nil))
-}
-
-func (p *Protocol) onUpdateReply(from view.MemberID, m *peerv1.Message) {
-	o := p.operations.Find(m.Op)
-	if o == nil || !o.second && !o.backing {
-		return
-	}
-	o.asked.Answer(p.Counted, from)
-	p.decideUpdate(o)
-}
-
-func (p *Protocol) decideUpdate(o *operation) {
-	if !o.asked.Quorum(p.Counted, p.Config.Self) {
-		return
-	}
-	switch {
-	case o.backing:
-		p.wroteBack(o)
-		return
-	case o.answered:
-		p.spreadEnded(o, true)
-		return
-	}
-	if o.Kind() == register.Write {
-		r := o.result(min(2, 2*(p.Config.View.Size()-1)), false)
-		r.Value = nil
-		p.end(o, r)
-		return
-	}
-	p.end(o, p.reread(o, o.result(2, false)))
 }
 
 // expire gives up an operation. A write in its second phase has left its carstamp somewhere.
@@ -344,7 +324,7 @@ func (p *Protocol) retransmit(o *operation) {
 			o.chosen.Carstamp = p.newCarstamp(o)
 			p.Apply(o.Key, o.chosen)
 		}
-		p.spread(o, to, o.kind())
+		p.spread(o, to)
 	}
 }
 

@@ -12,20 +12,16 @@ func (p *Protocol) Unsettled() int { return p.rmws.Unsettled() }
 // a write is its carstamp, a register.Carstamp, and that of an rmw is an instance.Resume: members may hold what they
 // did. Requests that wait are as they came.
 func (p *Protocol) Unfinished() []protocol.Request {
-	var unfinished []protocol.Request
-	list := func(r protocol.Request, done protocol.Resume) {
-		r.Resume = done
-		unfinished = append(unfinished, r)
-	}
 	for o := range p.operations.InProgress() {
-		switch {
-		case o.answered:
-		case o.second && o.Kind() == register.Write:
-			list(o.Request, o.chosen.Carstamp)
-		default:
-			list(o.Request, nil)
+		if o.answered {
+			p.operations.End(o)
 		}
 	}
-	p.operations.Clear()
+	unfinished := p.operations.Unfinished(func(o *operation) protocol.Resume {
+		if o.second && o.Kind() == register.Write {
+			return o.chosen.Carstamp
+		}
+		return nil
+	})
 	return append(unfinished, p.rmws.Unfinished()...)
 }
