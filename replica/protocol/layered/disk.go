@@ -46,12 +46,7 @@ func (d *disk) keep(key []byte, n name, state peerv1.FragmentState, pieces ...*p
 }
 
 func (d *disk) put(key []byte, record interface{ MarshalVT() ([]byte, error) }) {
-	raw, err := record.MarshalVT()
-	if err != nil {
-		d.Fault("encode a record of a fragment: %w", err)
-		return
-	}
-	d.Journal.Put(key, raw)
+	d.Journal.Put(key, d.Encode(record, "a record of a fragment", nil))
 }
 
 // pieces returns what is here of a value.

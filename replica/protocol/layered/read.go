@@ -3,6 +3,7 @@ package layered
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/base"
@@ -202,13 +203,8 @@ func (p *Protocol) again(f *fetch) {
 // wide asks those who were not asked yet; some of them may be asked twice.
 func (p *Protocol) wide(f *fetch) {
 	p.Took(pathWide)
-	var rest []view.MemberID
-	for _, id := range p.AskAll(&f.answered) {
-		if !f.answered.Answered(p.Incarnations, id) {
-			rest = append(rest, id)
-		}
-	}
-	p.ask(f, rest)
+	rest := slices.Clone(p.AskAll(&f.answered))
+	p.ask(f, slices.DeleteFunc(rest, func(id view.MemberID) bool { return f.answered.Answered(p.Incarnations, id) }))
 }
 
 // tickFetches gives up what is too late, and asks again.

@@ -128,18 +128,23 @@ func (p *Protocol) rebuild() {
 	})
 }
 
-// rebuilt makes this member's own fragment of k others.
+// rebuilt makes this member's own fragment of k others, where it was wanted.
 func (p *Protocol) rebuilt(f *fetch) {
+	p.makeOwn(f, peerv1.FragmentState_FRAGMENT_HELD, pathRebuilt)
+	p.unwant(f.Key, f.name)
+	p.noteWritten(f.Key, f.name)
+}
+
+// makeOwn makes this member's own fragment of k others. An error stops the member.
+func (p *Protocol) makeOwn(f *fetch, state peerv1.FragmentState, path string) {
 	own := index(p.Config.Self)
 	data, err := p.code.rebuild(f.pieces, own)
 	if err != nil {
-		p.Fault("rebuild a fragment of key %q: %w", f.Key, err)
+		p.Fault("make a fragment of key %q: %w", f.Key, err)
 		return
 	}
-	p.Took(pathRebuilt)
-	p.keep(f.Key, f.name, peerv1.FragmentState_FRAGMENT_HELD, &peerv1.FragmentPiece{Index: own, Data: data})
-	p.unwant(f.Key, f.name)
-	p.noteWritten(f.Key, f.name)
+	p.Took(path)
+	p.keep(f.Key, f.name, state, &peerv1.FragmentPiece{Index: own, Data: data})
 }
 
 // abandon gives up a fragment that can't be rebuilt, if so many have answered that the metadata was written in no way

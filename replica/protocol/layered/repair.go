@@ -115,15 +115,7 @@ func (p *Protocol) repaired(f *fetch) {
 		p.Took(pathRepairOver)
 		return
 	}
-	if _, err := p.restored(f); err != nil {
-		return // who reads it is told
+	if _, err := p.restored(f); err == nil { // else who reads it is told
+		p.makeOwn(f, state, pathRepaired)
 	}
-	own := index(p.Config.Self)
-	data, err := p.code.rebuild(f.pieces, own)
-	if err != nil {
-		p.Fault("repair a fragment of key %q: %w", f.Key, err)
-		return
-	}
-	p.Took(pathRepaired)
-	p.keep(f.Key, f.name, state, &peerv1.FragmentPiece{Index: own, Data: data})
 }
