@@ -41,10 +41,6 @@ func (p *Protocol) change(from base.State, o *operation) (next base.State, answe
 		answer, _, _ = session.Execute(p.Config.Functions, table, command, &next.Versioned, carstamp)
 	}
 	session.RememberBatch(table, p.author, o.change, []*peerv1.Answer{answer}, p.Config.View)
-	encoded, err := table.MarshalVT()
-	if err != nil {
-		p.Fault("encode the table of key %q: %w", o.Key, err)
-	}
-	next.Table = encoded
+	next.Table = p.Encode(table, "the table", o.Key)
 	return next, answer, false
 }

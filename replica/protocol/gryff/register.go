@@ -1,6 +1,8 @@
 package gryff
 
 import (
+	"slices"
+
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/base"
@@ -67,25 +69,24 @@ func (p *Protocol) answer(o *operation, r register.Result) {
 }
 
 // read is algorithm 7: the coordinator is a proxy, which sends what it holds along and adopts what it gets.
-func (p *Protocol) read(r protocol.Request) {
-	o := p.begin(r)
-	if o.dependsOnOthers() && !p.mistakes.AskBesideDependencies {
-		p.writeBack(o)
-		return
-	}
-	p.firstPhase(o)
-}
+func (p *Protocol) read(r protocol.Request) { p.access(p.begin(r), p.mistakes.AskBesideDependencies) }
 
 // write is algorithm 1, lines 11 to 17.
 func (p *Protocol) write(r protocol.Request) {
 	o := p.begin(r)
-	switch c, resumed := r.Resume.(register.Carstamp); {
-	case resumed && !p.mistakes.ResumeWithNewTag: // a quorum has what it carries
-		p.Took(pathWriteResumed)
+	if c, resumed := r.Resume.(register.Carstamp); resumed && !p.mistakes.ResumeWithNewTag {
+		p.Took(pathWriteResumed) // a quorum has what it carries
 		p.update(o, c)
-	case o.dependsOnOthers() && !p.mistakes.WriteBesideDependencies:
+		return
+	}
+	p.access(o, p.mistakes.WriteBesideDependencies)
+}
+
+// access begins the first phase, once what the operation carries of other keys is written back.
+func (p *Protocol) access(o *operation, beside bool) {
+	if o.dependsOnOthers() && !beside {
 		p.writeBack(o)
-	default:
+	} else {
 		p.firstPhase(o)
 	}
 }
@@ -224,12 +225,9 @@ func (p *Protocol) decideRead(o *operation) {
 		p.Took(pathReadWriteBack)
 	}
 	o.second = true
-	var missing []view.MemberID
-	for _, id := range p.Config.Nearest {
-		if o.asked.Answered(p.Counted, id) && !o.holders.Answered(p.Counted, id) {
-			missing = append(missing, id)
-		}
-	}
+	missing := slices.DeleteFunc(slices.Clone(p.Config.Nearest), func(id view.MemberID) bool {
+		return !o.asked.Answered(p.Counted, id) || o.holders.Answered(p.Counted, id)
+	})
 	o.asked.Copy(&o.holders)
 	o.asked.Ask(&p.Config, p.Now, 0) // when to ask again
 	p.spread(o, missing)

@@ -27,17 +27,10 @@ func (a *application) apply(batches []*batch) (state, [][]*peerv1.Answer, bool) 
 	for i, b := range batches {
 		answers[i] = a.batch(b)
 	}
-	if !a.changed {
-		return a.next, answers, false
+	if a.changed && a.table != nil {
+		a.next.Table = a.protocol.Encode(a.table, "a table", nil)
 	}
-	if a.table != nil {
-		table, err := a.table.MarshalVT()
-		if err != nil {
-			a.protocol.Fault("encode a table: %w", err)
-		}
-		a.next.Table = table
-	}
-	return a.next, answers, true
+	return a.next, answers, a.changed
 }
 
 // confirm is apply for batches that follow a state which is known to be the last one that is chosen. If nothing has to

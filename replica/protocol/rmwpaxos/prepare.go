@@ -49,18 +49,16 @@ func (p *Protocol) advance(o *object) {
 		return
 	}
 	p.list(o)
-	if b := o.mine; b != nil && b.to == 0 && !b.resuming && o.instance == nil {
-		if to := p.proposerOf(o); to != p.Config.Self && p.Now < o.hot && !b.stays {
-			p.hand(o, b, to)
-		}
-	}
 	if o.instance != nil {
 		return
 	}
 	d := &instance{}
 	if b := o.mine; b != nil && b.to == 0 && !b.resuming {
-		d.batches = append(d.batches, b)
-		d.lost = b.lost
+		if to := p.proposerOf(o); to != p.Config.Self && p.Now < o.hot && !b.stays {
+			p.hand(o, b, to)
+		} else {
+			d.batches, d.lost = append(d.batches, b), b.lost
+		}
 	}
 	d.batches = append(d.batches, o.guests...)
 	if len(d.batches) == 0 {
