@@ -63,7 +63,6 @@ func TestRMWPaxosUnderConflictsBesideGryff(t *testing.T) {
 		}{
 			{"Gryff", Member(gryff.Factory)},
 			{"RMWPaxos", Member(rmwpaxos.Factory)},
-			{"joined", Member(rmwpaxos.FactoryWith(rmwpaxos.Options{JoinWriteThrough: true}, rmwpaxos.Mistakes{}))},
 		} {
 			x := experiment(t, c.start, "gryff-a", "CA", "VA", "IR", "OR", "JP")
 			x.Workload.Conflict, x.Duration = conflict, 30*time.Second

@@ -38,20 +38,6 @@ func TestRMWPaxosSurvivesChanges(t *testing.T) {
 	}, rmwpaxos.ChangePaths())
 }
 
-// The option that proposes the next state on one that is unfinished, without a write-through of its own.
-func TestRMWPaxosSurvivesJoinedWriteThroughs(t *testing.T) {
-	t.Parallel()
-	for _, options := range []schedule.Options{
-		{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}},
-		{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs},
-	} {
-		survives(t, Search{
-			Start:   Member(rmwpaxos.FactoryWith(rmwpaxos.Options{JoinWriteThrough: true}, rmwpaxos.Mistakes{})),
-			Options: options, First: 1, Seeds: seedsFor(t) / 4,
-		}, []string{"writethrough"})
-	}
-}
-
 func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 	t.Parallel()
 	type mistakes = rmwpaxos.Mistakes

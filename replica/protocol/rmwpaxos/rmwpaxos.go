@@ -29,9 +29,6 @@ type Options struct {
 	// ReadRetries bounds how often a read that finds an unfinished write asks again before it helps to finish it: X of
 	// section 5.8. Zero stands for 2, beyond which the paper sees little gain (section 7.2); negative: it helps at once.
 	ReadRetries int
-	// JoinWriteThrough has a proposer that finds an unfinished value vote for the next one at once: that has the
-	// unfinished one's updates in it, and its table says so. It saves the round trip of a write-through before an update.
-	JoinWriteThrough bool
 	// Insist has a proposer that lost a round ask for the next one at once, as published (algorithm 3, lines 21 to 24),
 	// whoever else is at work. Without it, it hands its updates to the key's proposer if there is another one in its way.
 	Insist bool

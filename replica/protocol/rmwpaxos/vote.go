@@ -38,10 +38,6 @@ func (p *Protocol) decidePrepared(o *object, d *instance) {
 		return
 	}
 	p.Took(pathWriteThrough) // lines 17 to 20
-	if p.options.JoinWriteThrough {
-		p.propose(o, d, last)
-		return
-	}
 	if p.mistakes.IgnoreHighest {
 		last = p.Load(o.key).State
 	}
