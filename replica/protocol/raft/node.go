@@ -86,15 +86,15 @@ func (p *Protocol) step(from view.MemberID, m *peerv1.Message) {
 		return
 	}
 	r := &raftpb.Message{}
-	if err := proto.Unmarshal(m.Raft, r); err != nil {
-		p.Refuse(from, fmt.Errorf("decode a message of the library: %w", err))
+	err := proto.Unmarshal(m.Raft, r)
+	if err == nil {
+		err = p.check(r)
+	}
+	if err != nil {
+		p.Refuse(from, fmt.Errorf("a message of the library is refused: %w", err))
 		return
 	}
 	if view.MemberID(r.GetFrom()) != from || r.GetTo() != uint64(p.Config.Self) {
-		return
-	}
-	if err := check(r); err != nil {
-		p.Refuse(from, err)
 		return
 	}
 	switch r.GetType() {
@@ -111,14 +111,7 @@ func (p *Protocol) step(from view.MemberID, m *peerv1.Message) {
 		p.follow(from, r)
 		p.behindLog(from, r)
 		return
-	case raftpb.MsgHeartbeat:
-		if r.GetCommit() > p.log.last() { // a leader tells nobody of more than what it has acknowledged
-			p.Refuse(from,
-				fmt.Errorf("a leader tells of a commit up to entry %d, and the log here ends with %d",
-					r.GetCommit(), p.log.last()))
-			return
-		}
-	case raftpb.MsgApp, raftpb.MsgVote:
+	case raftpb.MsgApp, raftpb.MsgVote, raftpb.MsgHeartbeat:
 	default:
 		return
 	}
@@ -130,8 +123,12 @@ func (p *Protocol) step(from view.MemberID, m *peerv1.Message) {
 }
 
 // check reports a message of the library that no sound member sends: with a number after which no term or entry could
-// follow, or with entries that do not follow each other.
-func check(r *raftpb.Message) error {
+// follow, with entries that do not follow each other, or with a commit of what is not in the log here: a leader tells
+// nobody of more than what it has acknowledged.
+func (p *Protocol) check(r *raftpb.Message) error {
+	if last := p.log.last(); r.GetType() == raftpb.MsgHeartbeat && r.GetCommit() > last {
+		return fmt.Errorf("a leader tells of a commit up to entry %d, and the log here ends with %d", r.GetCommit(), last)
+	}
 	last := r.GetSnapshot().GetMetadata()
 	most := max(r.GetTerm(), r.GetLogTerm(), r.GetIndex(), r.GetCommit(), r.GetRejectHint(),
 		last.GetIndex(), last.GetTerm())
