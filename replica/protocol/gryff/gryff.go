@@ -42,36 +42,35 @@ var _ member.Inner = (*Protocol)(nil)
 
 // Factory makes a correct Gryff.
 func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return newProtocol(config, journal, known, Mistakes{})
+	return newProtocol(config, journal, known, Mistakes{}, false)
 }
 
 // FactoryWith makes a Gryff with known bugs seeded, for tests.
 func FactoryWith(mistakes Mistakes) member.Factory {
 	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-		return newProtocol(config, journal, known, mistakes)
+		return newProtocol(config, journal, known, mistakes, false)
 	}
 }
 
 // FactoryRSC makes a correct Gryff-RSC.
 func FactoryRSC(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return FactoryRSCWith(Mistakes{})(config, journal, known)
+	return newProtocol(config, journal, known, Mistakes{}, true)
 }
 
 // FactoryRSCWith makes a Gryff-RSC with known bugs seeded, for tests.
 func FactoryRSCWith(mistakes Mistakes) member.Factory {
 	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-		p := newProtocol(config, journal, known, mistakes)
-		p.regular = true
-		return p
+		return newProtocol(config, journal, known, mistakes, true)
 	}
 }
 
 func newProtocol(
-	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, mistakes Mistakes,
+	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, mistakes Mistakes, regular bool,
 ) *Protocol {
 	p := &Protocol{
 		Registers: base.Registers{Base: base.New("gryff", config, journal, known), AdoptBlindly: mistakes.AdoptBlindly},
 		mistakes:  mistakes,
+		regular:   regular,
 		waited:    map[uint64]int{},
 		spreading: map[string]uint64{},
 	}

@@ -184,7 +184,7 @@ func (p *Protocol) Tick(now protocol.Instant) {
 	p.Now, p.voting = now, true
 	p.inner.Tick(now)
 	p.tickWrites()
-	p.tickFetches()
+	p.fetches.Tick(p.Base, now, p.expire, p.askAgain)
 	p.rebuild()
 	p.collect()
 	p.repair()
@@ -241,7 +241,7 @@ func (p *Protocol) Settle(now protocol.Instant) bool {
 	if !p.scanned {
 		p.scan()
 	}
-	p.tickFetches()
+	p.fetches.Tick(p.Base, now, p.expire, p.askAgain)
 	p.rebuild()
 	return p.inner.Settle(now) && (len(p.wanted) == 0 || p.mistakes.VoteWithoutFragments)
 }
@@ -258,7 +258,7 @@ func (p *Protocol) Unfinished() []protocol.Request {
 			unfinished = append(unfinished, w.Request)
 		case w.result != nil: // the inner protocol finds that it was written
 			r := w.Request
-			r.Operation.Value = w.reference()
+			r.Operation.Value = w.value.encode()
 			r.Resume = p.inner.ResumeWritten(w.result.Carstamp)
 			unfinished = append(unfinished, r)
 		}

@@ -58,7 +58,7 @@ func (p *Protocol) readMetadata(o *operation, r register.Result) {
 	}
 	p.Took(pathRead)
 	f := p.newFetch([]byte(o.request.Operation.Key), value.name)
-	f.read, f.value, f.result = o, value, r
+	f.Request, f.read, f.value, f.result = o.request, o, value, r
 	f.answered.Answer(p.Incarnations, p.Config.Self)
 	if len(f.pieces) == 0 {
 		f.absent.Answer(p.Incarnations, p.Config.Self)
@@ -207,21 +207,19 @@ func (p *Protocol) wide(f *fetch) {
 	p.ask(f, slices.DeleteFunc(rest, func(id view.MemberID) bool { return f.answered.Answered(p.Incarnations, id) }))
 }
 
-// tickFetches gives up what is too late, and asks again.
-func (p *Protocol) tickFetches() {
-	p.fetches.Sweep(nil)
-	for f := range p.fetches.InProgress() {
-		if f.read != nil && p.Late(&f.read.request) {
-			p.fetches.End(f)
-			p.CompleteDurably(f.read.request.Handle, base.Untaken(register.Read, f.result.RoundTrips, fmt.Sprintf(
-				"fewer than %d members answered with a fragment in time (erasureCoding)", p.code.k)))
-			continue
+// expire gives up a read that is too late.
+func (p *Protocol) expire(f *fetch) {
+	p.fetches.End(f)
+	p.CompleteDurably(f.Request.Handle, base.Untaken(register.Read, f.result.RoundTrips, fmt.Sprintf(
+		"fewer than %d members answered with a fragment in time (erasureCoding)", p.code.k)))
+}
+
+// askAgain asks those that have not answered, if it is time.
+func (p *Protocol) askAgain(f *fetch) {
+	if again := p.Unanswered(&f.answered); len(again) > 0 {
+		if f.read != nil {
+			p.Took(pathWide)
 		}
-		if again := p.Unanswered(&f.answered); len(again) > 0 {
-			if f.read != nil {
-				p.Took(pathWide)
-			}
-			p.ask(f, again)
-		}
+		p.ask(f, again)
 	}
 }

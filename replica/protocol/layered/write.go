@@ -21,8 +21,6 @@ type write struct {
 	result    *register.Result
 }
 
-func (w *write) reference() register.Value { return w.value.encode() }
-
 // write begins with the fragments. The own one counts at once: what the inner protocol sends of the metadata waits for
 // it.
 func (p *Protocol) write(r protocol.Request) {
@@ -109,7 +107,7 @@ func (p *Protocol) advance(w *write) {
 		}
 		p.inside[w.Request.Handle] = &operation{request: w.Request, write: w}
 		r := w.Request
-		r.Operation.Value = w.reference()
+		r.Operation.Value = w.value.encode()
 		p.inner.Submit(r)
 	case w.result != nil && enough:
 		p.complete(w, *w.result)
