@@ -84,6 +84,9 @@ func Call(function string, args [][]byte) string {
 // Parts are what is said of something, one after the other.
 type Parts []string
 
+// Say adds a part unless it is empty.
+func (p *Parts) Say(part string) { p.Add(part != "", "%s", part) }
+
 // Add adds a part if it holds.
 func (p *Parts) Add(holds bool, format string, args ...any) {
 	if holds {

@@ -14,7 +14,7 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// change makes the next view. Nobody is told.
+// change makes the next view, of which no member hears.
 func (w *world) change(d *datadriven.TestData) (err error) {
 	next := w.view
 	switch d.Cmd {

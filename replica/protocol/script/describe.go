@@ -38,14 +38,12 @@ func describeMessage(m *peerv1.Message) string {
 	}
 	parts.Add(len(m.After) > 0, "after %s", describeAfter(m.After))
 	if own.Describe != nil {
-		text := own.Describe(m)
-		parts.Add(text != "", "%s", text)
+		parts.Say(own.Describe(m))
 	}
 	if m.Instance != nil {
 		parts = append(parts, describeInstance(m.Instance))
 	}
-	transfer := describeTransfer(m.Transfer)
-	parts.Add(transfer != "", "%s", transfer)
+	parts.Say(describeTransfer(m.Transfer))
 	parts.Add(m.Epoch > 1, "(epoch %d)", m.Epoch)
 	parts.Add(m.Incarnation > 1, "(incarnation %d)", m.Incarnation)
 	parts.Add(len(m.Known) > 0, "(knows %v)", m.Known)
@@ -131,8 +129,7 @@ func describeTransfer(t *peerv1.Transfer) string {
 	for _, r := range t.GetRecords() {
 		parts = append(parts, describeRecord(r.Key, r.Value))
 	}
-	prints := len(t.GetPrints())
-	parts.Add(prints > 0, "has %d of the records", prints/16)
+	parts.Add(len(t.GetPrints()) > 0, "has %d of the records", len(t.GetPrints())/16)
 	parts.Add(t.GetCompared() > 0, "%d bytes left out", t.GetCompared())
 	if until := t.GetUntil(); len(until) > 0 {
 		parts.Add(true, "up to %s", describeKey(until))
