@@ -17,7 +17,9 @@ const maxColumns = 120
 // adds it here.
 var narrow = []string{
 	"api", "client", "cmd/georegister-operator", "cmd/logging", "cmd/program", "config", "controllers/apply",
-	"controllers/build", "controllers/chaosmesh", "controllers/world", "dev", "hack", "replica/configfile",
+	"controllers/build", "controllers/chaosmesh", "controllers/decide/emulation", "controllers/decide/facts",
+	"controllers/decide/message", "controllers/decide/status", "controllers/decide/views", "controllers/members",
+	"controllers/world", "dev", "hack", "replica/configfile",
 	"replica/durable", "replica/history", "replica/listener", "replica/membership", "replica/meter",
 	"replica/node", "replica/profile", "replica/proof", "replica/protocol/abd", "replica/protocol/catalog",
 	"replica/protocol/epaxos", "replica/protocol/quorum", "replica/protocol/slab", "replica/register",
