@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -111,12 +112,10 @@ func chooseSites(c *v1alpha1.GeoRegisterCluster, site, peer string) (hit, spared
 		}
 	}
 	few := func(n int) bool { return 2*n < total }
+	hit = site
 	for _, name := range slices.Backward(names) {
-		if hit = site; site == "" && name != peer && few(members[name]) {
+		if hit == "" && name != peer && few(members[name]) {
 			hit = name
-		}
-		if hit != "" {
-			break
 		}
 	}
 	if hit == "" {
@@ -235,18 +234,39 @@ func (k *Kubernetes) listChaos(
 	return list.Items, nil
 }
 
-// condition is the status of a condition of an object of Chaos Mesh, empty if it has none.
-func condition(object *unstructured.Unstructured, name string) string {
-	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	for _, c := range conditions {
-		if fields, ok := c.(map[string]any); ok && fields["type"] == name {
-			status, _ := fields["status"].(string)
-			return status
-		}
-	}
-	return ""
+// content is what is read of an object of Chaos Mesh, of whatever kind.
+type content struct {
+	Spec struct {
+		Type         string `json:"type"`
+		TemplateName string `json:"templateName"`
+	} `json:"spec"`
+	Status struct {
+		Conditions    []status `json:"conditions"`
+		ChaosResource struct {
+			Kind string `json:"kind"`
+			Name string `json:"name"`
+		} `json:"chaosResource"`
+		Experiment struct {
+			ContainerRecords []struct {
+				ID string `json:"id"` // NAMESPACE/POD, or with /CONTAINER
+			} `json:"containerRecords"`
+		} `json:"experiment"`
+	} `json:"status"`
 }
 
+// status is a condition and how it is.
+type status struct {
+	Type   string `json:"type"`
+	Status string `json:"status"`
+}
+
+// read leaves empty what an object lacks, or has in another form.
+func read(object *unstructured.Unstructured) (c content) {
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &c)
+	return c
+}
+
+// isTrue reports whether a condition of an object of Chaos Mesh is.
 func isTrue(object *unstructured.Unstructured, name string) bool {
-	return condition(object, name) == "True"
+	return slices.Contains(read(object).Status.Conditions, status{name, "True"})
 }

@@ -45,11 +45,10 @@ func (r *chaosRun) progress(ctx context.Context) error {
 
 // news are what there is to say of a node.
 func (r *chaosRun) news(ctx context.Context, node *unstructured.Unstructured) ([]string, error) {
-	kind, _, _ := unstructured.NestedString(node.Object, "spec", "type")
-	template, _, _ := unstructured.NestedString(node.Object, "spec", "templateName")
+	template := read(node).Spec.TemplateName
 	experiment := strings.TrimSuffix(template, "-inject")
 	over := isTrue(node, "Accomplished") || isTrue(node, "DeadlineExceed") || isTrue(node, "Aborted")
-	switch kind {
+	switch read(node).Spec.Type {
 	case "Serial", "Parallel", "Suspend":
 		return nil, nil
 	case "StatusCheck":
@@ -82,13 +81,14 @@ func (r *chaosRun) news(ctx context.Context, node *unstructured.Unstructured) ([
 
 // injected tells which pods a node of a Workflow has injected something into, for each time that it did.
 func (r *chaosRun) injected(ctx context.Context, node *unstructured.Unstructured) ([]string, error) {
-	kind, _, _ := unstructured.NestedString(node.Object, "status", "chaosResource", "kind")
-	name, _, _ := unstructured.NestedString(node.Object, "status", "chaosResource", "name")
+	made := read(node).Status.ChaosResource
+	kind, name := made.Kind, made.Name
 	if kind == "" || name == "" {
 		return nil, nil
 	}
 	var objects []unstructured.Unstructured
 	if kind == scheduleKind.Kind {
+		// In a Schedule itself this field is a text.
 		what, _, _ := unstructured.NestedString(node.Object, "spec", "schedule", "type")
 		var err error
 		if objects, err = r.listChaos(ctx, chaosGroup.WithKind(what),
@@ -121,13 +121,10 @@ func hit(object *unstructured.Unstructured) []string {
 	if !isTrue(object, "AllInjected") {
 		return nil
 	}
-	records, _, _ := unstructured.NestedSlice(object.Object, "status", "experiment", "containerRecords")
 	var pods []string
-	for _, record := range records {
-		fields, _ := record.(map[string]any)
-		id, _ := fields["id"].(string)
-		if parts := strings.Split(id, "/"); len(parts) > 1 {
-			pods = append(pods, parts[1]) // NAMESPACE/POD, or with /CONTAINER
+	for _, record := range read(object).Status.Experiment.ContainerRecords {
+		if parts := strings.Split(record.ID, "/"); len(parts) > 1 {
+			pods = append(pods, parts[1])
 		}
 	}
 	slices.Sort(pods)
@@ -165,9 +162,10 @@ func (k *Kubernetes) StopChaos(ctx context.Context, out io.Writer, run string) e
 	for i := range deleted {
 		switch deleted[i].GetKind() {
 		case workflowKind.Kind:
-			errs = append(errs, k.healed(ctx, deleted[i].GetName()))
+			errs = append(errs, k.gone(ctx, workflowNodeKind, workflowLabel, deleted[i].GetName()))
 		case scheduleKind.Kind:
-			errs = append(errs, k.unscheduled(ctx, &deleted[i]))
+			made := chaosGroup.WithKind(read(&deleted[i]).Spec.Type)
+			errs = append(errs, k.gone(ctx, made, managedByLabel, deleted[i].GetName()))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -177,17 +175,15 @@ func (k *Kubernetes) StopChaos(ctx context.Context, out io.Writer, run string) e
 	return nil
 }
 
-// unscheduled waits until what a deleted Schedule made is gone.
-func (k *Kubernetes) unscheduled(ctx context.Context, schedule *unstructured.Unstructured) error {
-	kind, _, _ := unstructured.NestedString(schedule.Object, "spec", "type")
+// gone waits until nothing is left of what a deleted Workflow or Schedule made, by its kind and the label that names who
+// made it. Everything stays until what it injected was taken back, and a Workflow's nodes until what they made is gone.
+func (k *Kubernetes) gone(ctx context.Context, kind schema.GroupVersionKind, label, maker string) error {
 	return poll(ctx, pollEvery, func() (bool, string, error) {
-		left, err := k.listChaos(ctx, chaosGroup.WithKind(kind),
-			client.MatchingLabels{managedByLabel: schedule.GetName()})
+		left, err := k.listChaos(ctx, kind, client.MatchingLabels{label: maker})
 		if err != nil || len(left) == 0 {
 			return err == nil, "", err
 		}
-		return false,
-			fmt.Sprintf("not healed yet: %s %s is still there; docs/chaos.md says what to do where the node's "+
-				"daemon is gone", kind, left[0].GetName()), nil
+		return false, fmt.Sprintf("not healed yet: %s %s and %d more are still there; "+
+			"docs/chaos.md says what to do where the node's daemon is gone", kind.Kind, left[0].GetName(), len(left)-1), nil
 	})
 }

@@ -180,15 +180,11 @@ func (r *chaosRun) apply(ctx context.Context, object *unstructured.Unstructured)
 
 // verifier is the Job's pod, or nil if there is none.
 func (r *chaosRun) verifier(ctx context.Context) (*corev1.Pod, error) {
-	var pods corev1.PodList
-	labels := client.MatchingLabels{batchv1.JobNameLabel: r.job.GetName()}
-	if err := r.Client.List(ctx, &pods, client.InNamespace(r.Namespace), labels); err != nil {
-		return nil, fmt.Errorf("list the verification's pods: %w", err)
+	pods, err := r.pods(ctx, client.MatchingLabels{batchv1.JobNameLabel: r.job.GetName()})
+	if len(pods) == 0 {
+		return nil, err
 	}
-	if len(pods.Items) == 0 {
-		return nil, nil
-	}
-	return &pods.Items[0], nil
+	return &pods[0], nil
 }
 
 // containerStatus is the state of the only container of a pod, or nil if it has none yet.
@@ -325,24 +321,11 @@ func (r *chaosRun) heal() error {
 	}
 	ctx, cancel := Within(context.Background(), healsWithin)
 	defer cancel()
-	err := r.healed(ctx, r.workflow.GetName())
+	err := r.gone(ctx, workflowNodeKind, workflowLabel, r.workflow.GetName())
 	if err == nil {
 		r.say("healed: nothing is injected any more")
 	}
 	return err
-}
-
-// healed waits until a Workflow that was deleted has left nothing behind. Its nodes stay until what they made is gone,
-// and that stays until it was taken back.
-func (k *Kubernetes) healed(ctx context.Context, workflow string) error {
-	return poll(ctx, pollEvery, func() (bool, string, error) {
-		nodes, err := k.listChaos(ctx, workflowNodeKind, client.MatchingLabels{workflowLabel: workflow})
-		if err != nil || len(nodes) == 0 {
-			return err == nil, "", err
-		}
-		return false, fmt.Sprintf("not healed yet: WorkflowNode %s and %d more wait for what they made; "+
-			"docs/chaos.md says what to do where the node's daemon is gone", nodes[0].GetName(), len(nodes)-1), nil
-	})
 }
 
 // delete deletes an object that may be gone already, also when the run was interrupted.

@@ -412,7 +412,7 @@ func TestChaosThatStays(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := k.healed(ctx, "w")
+	err := k.gone(ctx, workflowNodeKind, workflowLabel, "w")
 	if err == nil || !strings.Contains(err.Error(), "not healed yet: WorkflowNode partition-site-inject-x") ||
 		!strings.Contains(err.Error(), "docs/chaos.md") {
 		t.Errorf("got %v", err)

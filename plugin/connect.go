@@ -124,9 +124,13 @@ func (k *Kubernetes) memberPods(ctx context.Context, cluster, site string) ([]co
 	if site != "" {
 		labels[build.SiteLabel] = site
 	}
+	return k.pods(ctx, labels)
+}
+
+func (k *Kubernetes) pods(ctx context.Context, labels client.MatchingLabels) ([]corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := k.Client.List(ctx, &pods, client.InNamespace(k.Namespace), labels); err != nil {
-		return nil, fmt.Errorf("list the members' pods in namespace %s: %w", k.Namespace, err)
+		return nil, fmt.Errorf("list the pods of namespace %s with the labels %v: %w", k.Namespace, labels, err)
 	}
 	return pods.Items, nil
 }
