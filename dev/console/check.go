@@ -141,11 +141,9 @@ func (r running) faults(ctx context.Context) error {
 	}
 	start := time.Now()
 	for _, f := range plan(sites, faults, spec.Partitioned()) {
-		timer := time.NewTimer(time.Until(start.Add(time.Duration(f.at * float64(r.Check.Duration)))))
 		select {
-		case <-timer.C:
+		case <-time.After(time.Until(start.Add(time.Duration(f.at * float64(r.Check.Duration))))):
 		case <-ctx.Done():
-			timer.Stop()
 			return ctx.Err()
 		}
 		if replaced, ok := strings.CutPrefix(f.line, "replace "); ok {

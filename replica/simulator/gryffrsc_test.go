@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/simulator/check"
-	"github.com/georegister/georegister/replica/simulator/clients"
 	"github.com/georegister/georegister/replica/simulator/cluster"
 	"github.com/georegister/georegister/replica/simulator/faults"
 
@@ -25,7 +24,7 @@ func TestGryffRSCSurvives(t *testing.T) {
 	t.Parallel()
 	survivesEach(t, Search{
 		Start: Member(gryff.FactoryRSC), First: 1, Seeds: seedsFor(t), Options: sessions(sameMembers()),
-	}, []int{3, 5}, append(gryff.PathsRSC(), clients.SessionPaths()...))
+	}, []int{3, 5}, append(gryff.PathsRSC(), sessionPaths()...))
 }
 
 func TestGryffRSCSurvivesChanges(t *testing.T) {
@@ -34,7 +33,7 @@ func TestGryffRSCSurvivesChanges(t *testing.T) {
 	options.Members = nil
 	survives(t, Search{
 		Start: Member(gryff.FactoryRSC), First: 1, Seeds: seedsFor(t) / 2, Options: options,
-	}, append(gryff.ChangePaths(), clients.SessionPaths()...))
+	}, append(gryff.ChangePaths(), sessionPaths()...))
 }
 
 // halfKeys are those of drawHalf; of two shards, they are in one each.
@@ -185,5 +184,13 @@ func TestMistakesOfGryffRSCAreFound(t *testing.T) {
 			}
 			mustFind(t, draw, Member(gryff.FactoryRSCWith(c.wrong)), 0, 3000, found(check.Violation))
 		})
+	}
+}
+
+// sessionPaths are what happens in schedules with sessions.
+func sessionPaths() []string {
+	return []string{
+		"session.depends", "session.move", "session.die", "session.tell", "session.fence", "session.fence-of-something",
+		"session.barrier",
 	}
 }

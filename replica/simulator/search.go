@@ -23,7 +23,6 @@ type Search struct {
 	Options schedule.Options
 	First   uint64 // the first seed
 	Seeds   int    // how many, one after the other
-	Workers int    // how many run at once; the default is one per processor
 	// Lose has disks be lost for good, in schedules of their own, at so many answers of each schedule: what a manifest
 	// promises of that is tried instead of the schedules as they are.
 	Lose int
@@ -53,10 +52,6 @@ type Report struct {
 
 // Run tries the seeds. It ends early when the context is done.
 func (s Search) Run(ctx context.Context) Report {
-	workers := s.Workers
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
 	var (
 		next   atomic.Int64
 		stop   atomic.Bool
@@ -67,7 +62,7 @@ func (s Search) Run(ctx context.Context) Report {
 	if s.Traced {
 		report.Traces = make([]uint64, s.Seeds)
 	}
-	for range workers {
+	for range runtime.GOMAXPROCS(0) {
 		group.Go(func() {
 			for !stop.Load() && ctx.Err() == nil {
 				i := next.Add(1) - 1

@@ -44,10 +44,7 @@ func Linearizable(ctx context.Context, operations []history.Operation, bound, pa
 			return class, why
 		}
 	}
-	if wrong := recount(operations); wrong != "" {
-		return Miscount, wrong
-	}
-	return "", ""
+	return recount(operations)
 }
 
 // ClassOf is what a verdict says, if a violation is one of that class.
@@ -79,7 +76,7 @@ func WithoutUnseen(operations []history.Operation) []history.Operation {
 
 // recount compares the last value read of each counter and log with the rmws that were acknowledged. It is a
 // second opinion, simple enough to be trusted, on what the check of the history implies.
-func recount(operations []history.Operation) string {
+func recount(operations []history.Operation) (Class, string) {
 	last := map[string]register.Value{}
 	for _, o := range operations {
 		if o.Request.Kind == register.Read && !o.Request.Stale && o.Result.Status == register.OK {
@@ -102,7 +99,7 @@ func recount(operations []history.Operation) string {
 		}
 		token := o.Request.Call.Args[0]
 		if n := bytes.Count(last[key], token); n > 1 || n == 0 && o.Result.Status == register.OK {
-			return fmt.Sprintf("%q, appended by %s (%s), is %d times in the last value read of %q", token, o.Client, o.Result.Status, n, key)
+			return Miscount, fmt.Sprintf("%q, appended by %s (%s), is %d times in the last value read of %q", token, o.Client, o.Result.Status, n, key)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(last)) {
@@ -114,11 +111,11 @@ func recount(operations []history.Operation) string {
 			held, _ = strconv.Atoi(string(last[key])) // what is no number counts as 0
 		}
 		if held < sure[key] || held > sure[key]+perhaps[key] {
-			return fmt.Sprintf("counter %q is %s, after %d acknowledged adds and %d of unknown outcome",
+			return Miscount, fmt.Sprintf("counter %q is %s, after %d acknowledged adds and %d of unknown outcome",
 				key, diagram.ValueText(last[key]), sure[key], perhaps[key])
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // RegularSequential checks a history of sessions whose last reads are linearizable and follow everything else.
@@ -141,8 +138,5 @@ func RegularSequential(ctx context.Context, operations []history.Operation, opti
 	if class, why := ClassOf(history.Check(ctx, strict, history.Options{Timeout: patience}), Violation); class != "" {
 		return class, "without regular reads: " + why
 	}
-	if wrong := recount(operations); wrong != "" {
-		return Miscount, wrong
-	}
-	return "", ""
+	return recount(operations)
 }

@@ -93,9 +93,7 @@ func (c *Client) issue() {
 		c.After(at-c.Now, c.issue)
 		return
 	}
-	c.Working, c.since = true, c.Now
-	c.Operation = op
-	c.Busy++
+	c.begin(op)
 	if !c.anonymous() && (op.Kind == register.RMW || op.Kind == register.Write && c.env.Named) {
 		c.rmws++
 		c.Operation.ID = register.ID{
@@ -228,15 +226,26 @@ func (c *Client) retry() {
 	c.ask(c.store.Next(c.Target))
 }
 
-func (c *Client) finish(r register.Result) {
+// begin has an operation be the one in progress.
+func (c *Client) begin(op register.Operation) {
+	c.Working, c.since, c.Operation = true, c.Now, op
+	c.Busy++
+}
+
+// end has the operation in progress be over.
+func (c *Client) end(r register.Result) {
 	c.Working = false
 	c.Attempt++
 	c.Busy--
+	c.diagram.Returned(c.Name, c.home, c.Operation, r)
+}
+
+func (c *Client) finish(r register.Result) {
 	if r.Status == register.OK {
 		c.Answered++
 	}
 	done := c.invocation.Return(r)
-	c.diagram.Returned(c.Name, c.home, c.Operation, r)
+	c.end(r)
 	c.learned(r)
 	if c.Finished != nil {
 		c.Finished(done)

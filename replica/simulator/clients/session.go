@@ -134,9 +134,7 @@ func (c *Client) goOnFencing() {
 		c.After(0, c.issue)
 		return
 	}
-	c.Operation = c.past.Fence()
-	c.Working, c.since = true, c.Now
-	c.Busy++
+	c.begin(c.past.Fence())
 	c.diagram.Invoked(c.Name, c.home, c.Operation)
 	c.ask(c.store.Serving(c.home))
 }
@@ -169,10 +167,7 @@ func (c *Client) fenceAnswered(r register.Result) {
 		c.Fail("a fence of %s is answered %s: %s", c.Name, r.Status, r.Message)
 		return
 	}
-	c.Working = false
-	c.Attempt++
-	c.Busy--
-	c.diagram.Returned(c.Name, c.home, c.Operation, r)
+	c.end(r)
 	c.past.Learn(&c.Operation, r)
 	if r.Status == register.OK {
 		c.goOnFencing()
@@ -190,13 +185,5 @@ func (c *Client) learned(r register.Result) {
 	c.past.Learn(&c.Operation, r)
 	if r.Status == register.Unknown && c.env.SessionMistakes.DropAtFailure {
 		c.past = register.Past{}
-	}
-}
-
-// SessionPaths are what happens in schedules with sessions.
-func SessionPaths() []string {
-	return []string{
-		"session.depends", "session.move", "session.die", "session.tell", "session.fence", "session.fence-of-something",
-		"session.barrier",
 	}
 }

@@ -13,48 +13,30 @@ import (
 
 // brief is a message in a few words: kind, operation, key, carstamp, value, instance.
 func brief(m *peerv1.Message) string {
-	own := catalog.MessagesOf(m)
-	words := []string{m.Kind.String()}
-	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
-	if m.Op != 0 {
-		add("op %d", m.Op&0xffff_ffff)
-	}
-	if len(m.Key) > 0 {
-		add("%q", m.Key)
-	}
+	words := notation.Parts{m.Kind.String()}
+	words.Add(m.Op != 0, "op %d", m.Op&0xffff_ffff)
+	words.Add(len(m.Key) > 0, "%q", m.Key)
 	stamp := (register.Carstamp{Timestamp: m.Timestamp, Writer: register.Writer(m.Writer), RMWs: m.Rmws})
-	if !stamp.IsZero() {
-		add("%v", stamp)
-	}
-	if m.Present {
-		add("value %s", notation.Short(m.Value))
-	}
-	if m.Same {
-		add("same")
-	}
-	if own.Trace != nil {
+	words.Add(!stamp.IsZero(), "%v", stamp)
+	words.Add(m.Present, "value %s", notation.Short(m.Value))
+	words.Add(m.Same, "same")
+	if own := catalog.MessagesOf(m); own.Trace != nil {
 		words = append(words, own.Trace(m)...)
 	}
 	if in := m.Instance; in != nil {
-		add("instance %v#%d ballot %d %v", register.Writer(in.GetId().GetWriter()), in.GetId().GetNumber(),
+		words.Add(true, "instance %v#%d ballot %d %v", register.Writer(in.GetId().GetWriter()), in.GetId().GetNumber(),
 			in.Ballot, in.Status)
-		if len(in.Deps) > 0 {
-			var deps []string
-			for _, d := range in.Deps {
-				deps = append(deps, fmt.Sprintf("%v#%d", register.Writer(d.Writer), d.Number))
-			}
-			add("after %s", strings.Join(deps, ","))
+		var deps []string
+		for _, d := range in.Deps {
+			deps = append(deps, fmt.Sprintf("%v#%d", register.Writer(d.Writer), d.Number))
 		}
+		words.Add(deps != nil, "after %s", strings.Join(deps, ","))
 		for _, c := range in.Commands {
-			add("%s", c.Function)
+			words = append(words, c.Function)
 		}
 	}
-	if tr := m.Transfer; tr != nil && len(tr.Records) > 0 {
-		add("%d records", len(tr.Records))
-	}
-	if m.Incarnation > 1 {
-		add("of incarnation %d", m.Incarnation)
-	}
+	words.Add(len(m.Transfer.GetRecords()) > 0, "%d records", len(m.Transfer.GetRecords()))
+	words.Add(m.Incarnation > 1, "of incarnation %d", m.Incarnation)
 	return strings.Join(words, " ")
 }
 
