@@ -175,15 +175,15 @@ func (k *Kubernetes) StopChaos(ctx context.Context, out io.Writer, run string) e
 	return nil
 }
 
-// gone waits until nothing is left of what a deleted Workflow or Schedule made, by its kind and the label that names who
-// made it. Everything stays until what it injected was taken back, and a Workflow's nodes until what they made is gone.
+// gone waits until nothing is left of what a deleted Workflow or Schedule made, by its kind and the label that names
+// who made it. Everything stays until what it injected was taken back, and a Workflow's nodes until what they made is gone.
 func (k *Kubernetes) gone(ctx context.Context, kind schema.GroupVersionKind, label, maker string) error {
 	return poll(ctx, pollEvery, func() (bool, string, error) {
 		left, err := k.listChaos(ctx, kind, client.MatchingLabels{label: maker})
 		if err != nil || len(left) == 0 {
 			return err == nil, "", err
 		}
-		return false, fmt.Sprintf("not healed yet: %s %s and %d more are still there; "+
-			"docs/chaos.md says what to do where the node's daemon is gone", kind.Kind, left[0].GetName(), len(left)-1), nil
+		return false, fmt.Sprintf("not healed yet: %s %s and %d more are still there; docs/chaos.md says what to do "+
+			"where the node's daemon is gone", kind.Kind, left[0].GetName(), len(left)-1), nil
 	})
 }

@@ -116,11 +116,12 @@ func TestDrainLeavesWhatCanNotMove(t *testing.T) {
 		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "disk"},
 	}
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}}
-	volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{
-			{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"node-a"}},
-		},
-	}}}}
+	onNode := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"node-a"}},
+	}}
+	volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{
+		Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{onNode}},
+	}
 	homeless := remake(func(p *corev1.Pod) {
 		p.Spec.NodeName = ""
 		p.Status.Conditions = []corev1.PodCondition{{

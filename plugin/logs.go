@@ -71,7 +71,9 @@ func (k *Kubernetes) Logs(ctx context.Context, out io.Writer, name string, o Log
 }
 
 // copyLog writes the lines of a pod's log as they come, each behind a prefix.
-func (k *Kubernetes) copyLog(ctx context.Context, lines *lineWriter, prefix, pod string, options *corev1.PodLogOptions) (err error) {
+func (k *Kubernetes) copyLog(
+	ctx context.Context, lines *lineWriter, prefix, pod string, options *corev1.PodLogOptions,
+) (err error) {
 	stream, err := k.Pods.CoreV1().Pods(k.Namespace).GetLogs(pod, options).Stream(ctx)
 	if err != nil {
 		return fmt.Errorf("read the log of pod %s: %w", pod, err)

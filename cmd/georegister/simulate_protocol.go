@@ -30,7 +30,7 @@ type simulated struct {
 	tolerance int
 	// fragments is how many restore a value; 0: values are stored whole.
 	fragments int
-	// losses is how many members may have lost their disks at once; 0: any minority. Fragments are what more would cost.
+	// losses is how many members may have lost their disks at once; 0: any minority. More would cost fragments.
 	losses int
 }
 

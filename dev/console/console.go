@@ -85,16 +85,21 @@ func Actions() []Action {
 			}, nil},
 		{"partition", "SITE SITE", 2, 2, "cut the links between two sites",
 			func(_ context.Context, c *Console, a []string) (string, error) {
-				return fmt.Sprintf("cut %s from %s; `heal` mends all links", a[0], a[1]), c.cluster.Partition(a[0], a[1])
+				return fmt.Sprintf("cut %s from %s; `heal` mends all links", a[0], a[1]),
+					c.cluster.Partition(a[0], a[1])
 			}, nil},
 		{"heal", "", 0, 0, "mend all links",
 			func(_ context.Context, c *Console, _ []string) (string, error) {
 				return "mended all links", c.cluster.Heal()
 			}, nil},
 		{"add", "SITE...", 1, many, "have a member join at each of the sites",
-			func(ctx context.Context, c *Console, a []string) (string, error) { return c.cluster.Add(ctx, a...) }, change},
+			func(ctx context.Context, c *Console, a []string) (string, error) {
+				return c.cluster.Add(ctx, a...)
+			}, change},
 		{"remove", "SITE...", 1, many, "have the members of sites leave, or single ones by their name",
-			func(ctx context.Context, c *Console, a []string) (string, error) { return c.cluster.Remove(ctx, a...) }, change},
+			func(ctx context.Context, c *Console, a []string) (string, error) {
+				return c.cluster.Remove(ctx, a...)
+			}, change},
 		{"replace", "SITE [with SITE]", 1, 3,
 			"have the members of a site leave, and others join there or at another one", replace, change},
 		{"abandon", "", 0, 0, "give up the change of members that is going on",
@@ -103,7 +108,9 @@ func Actions() []Action {
 			}, change},
 		{"move", "SHARD SITE", 2, 2,
 			"have the master of a CURP shard be at a site, or `default`: where it is without this",
-			func(_ context.Context, c *Console, a []string) (string, error) { return c.cluster.Move(a[0], a[1]) }, move},
+			func(_ context.Context, c *Console, a []string) (string, error) {
+				return c.cluster.Move(a[0], a[1])
+			}, move},
 		{"split", "", 0, 0, "have the next CURP shard in turn give half of its keys to a new one",
 			func(_ context.Context, c *Console, _ []string) (string, error) { return c.cluster.Split() }, split},
 		{"recover", "MEMBER", 1, 2, "go on with one member after the others are lost for good (CURP: all " +

@@ -173,9 +173,11 @@ func (w *Injector) stopBeside(f *faults.Injected, nd *cluster.Node) {
 	if w.Environment.Partitioned == nil || nd.Witness != nil || !nd.Draw.Chance(500) {
 		return
 	}
-	if other := w.beside(nd); other != nil && !other.Down {
-		other.Crash(0, f.Rate)
-		other.After(f.For, other.Restart)
+	for _, other := range w.Nodes {
+		if other.Witness != nil && other.Witness.Beside == nd.Config.Self && !other.Down && other.Born {
+			other.Crash(0, f.Rate)
+			other.After(f.For, other.Restart)
+		}
 	}
 }
 
