@@ -18,7 +18,8 @@ const MaxID = 1<<16 - 1
 type Durability string
 
 const (
-	// Sync answers once the witness's log is synced: what was accepted survives a crash of the process and of the machine.
+	// Sync answers once the witness's log is synced: what was accepted survives a crash of the process and of the
+	// machine.
 	Sync Durability = "Sync"
 	// Memory keeps no log and answers at once. A witness that stops for any reason, also in order, has lost all that it
 	// accepted, and counts as lost: it comes back as an empty one under another disk name, and until the manager has
@@ -41,7 +42,8 @@ type Config struct {
 	// MemoryBytes bounds the slots and requests of all lives together. Absent: 1 GiB.
 	MemoryBytes int64  `json:"memoryBytes,omitempty"`
 	Listen      Listen `json:"listen"`
-	// ExitWithInput stops the witness when its standard input ends, so that it never outlives the process that started it.
+	// ExitWithInput stops the witness when its standard input ends, so that it never outlives the process that started
+	// it.
 	ExitWithInput bool `json:"exitWithInput,omitempty"`
 }
 

@@ -25,6 +25,7 @@ var narrow = []string{
 	"replica/protocol/epaxos", "replica/protocol/quorum", "replica/protocol/slab", "replica/register",
 	"replica/storage", "replica/transport", "replica/view", "test/apiserver", "test/bench", "test/chart",
 	"test/clients", "test/cluster", "test/e2e", "test/listenertest", "workload",
+	"replica/protocol/curpraft", "replica/protocol/position", "replica/protocol/session", "witness",
 }
 
 // Lines that can't be wrapped may be longer: those with a part of a raw string, such as the tag of a field, and

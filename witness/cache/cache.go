@@ -56,7 +56,8 @@ func (b *Budget) take(n int64, force bool) bool {
 	return true
 }
 
-// Cache is a set-associative cache of requests, each of which takes a slot. It is not safe for concurrent use. Saving and dropping allocate nothing, except when more requests are held than ever before.
+// Cache is a set-associative cache of requests, each of which takes a slot. It is not safe for concurrent use. Saving
+// and dropping allocate nothing, except when more requests are held than ever before.
 type Cache struct {
 	slots    []slot
 	shift    uint

@@ -209,7 +209,8 @@ func (l *log) write(file vfs.File, c *Commit) error {
 	return err
 }
 
-// Rewrite replaces all records by those of a snapshot, which are durable when it returns. Errors are as those of Append.
+// Rewrite replaces all records by those of a snapshot, which are durable when it returns. Errors are as those of
+// Append.
 func (l *log) Rewrite(records [][]byte) error {
 	if l.err != nil {
 		return l.err

@@ -75,6 +75,7 @@ func (l *loop) run() {
 		st.finish(status.Error(codes.Unavailable, cmp.Or(err, errStopped).Error()))
 	}
 	l.s.err = err
+	l.s.stop(err)
 	close(l.s.done)
 }
 
@@ -93,7 +94,7 @@ func (l *loop) serve() error {
 			if err := l.settle(err); err != nil {
 				return err
 			}
-		case <-l.s.quit:
+		case <-l.s.running.Done():
 			return errStopped
 		}
 		if err := l.step(); err != nil {
@@ -116,11 +117,8 @@ func (l *loop) more(frames, bytes int) {
 
 // drain answers what has arrived, and makes all of it durable.
 func (l *loop) drain() error {
-	for range inboundFrames {
-		if len(l.s.in) == 0 {
-			break
-		}
-		l.more(1, 0)
+	for n := inboundFrames; n > 0 && len(l.s.in) > 0; n-- {
+		l.take(<-l.s.in)
 		if err := l.step(); err != nil {
 			return err
 		}

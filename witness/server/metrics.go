@@ -36,7 +36,7 @@ var (
 	descLives = prometheus.NewDesc("georegister_witness_instances",
 		"Witness instances, one for each master that the witness serves, by mode.", []string{"mode"}, nil)
 	descHeld   = prometheus.NewDesc("georegister_witness_requests", "Requests that are saved.", nil, nil)
-	descTaken  = prometheus.NewDesc("georegister_witness_slots_taken", "Slots that hold the key of a request.", nil, nil)
+	descTaken  = prometheus.NewDesc("georegister_witness_slots_taken", "Slots that hold a request.", nil, nil)
 	descMemory = prometheus.NewDesc("georegister_witness_memory_bytes",
 		"Memory for slots and requests, of all lives.", nil, nil)
 	descStreams = prometheus.NewDesc("georegister_witness_streams", "Open streams of members and managers.", nil, nil)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,10 +42,10 @@ type Server struct {
 	grpc    *grpc.Server
 	in      chan *inbound
 	calls   chan func(*loop)
-	quit    chan struct{}
-	done    chan struct{} // the loop has ended; err says why
+	running context.Context // until the witness is to stop, or fails; its cause says why
+	stop    context.CancelCauseFunc
+	done    chan struct{} // the loop has ended; err says why, if the witness failed
 	err     error
-	stop    sync.Once
 	ids     atomic.Uint32 // of streams
 	refused atomic.Pointer[string]
 }
@@ -57,8 +56,9 @@ func New(o Options, w *core.Witness, d *disk.Disk) *Server {
 	o.Log, o.CompactAbove = cmp.Or(o.Log, zap.NewNop()), cmp.Or(o.CompactAbove, DefaultCompactAbove)
 	s := &Server{
 		options: o, witness: w, disk: d, in: make(chan *inbound, inboundFrames), calls: make(chan func(*loop)),
-		quit: make(chan struct{}), done: make(chan struct{}),
+		done: make(chan struct{}),
 	}
+	s.running, s.stop = context.WithCancelCause(context.Background())
 	s.metrics = newMetrics(s, o.Registerer)
 	s.metrics.logBytes.Set(float64(d.Size()))
 	s.grpc = grpc.NewServer(
@@ -88,42 +88,23 @@ func (s *Server) Failed() <-chan struct{} { return s.done }
 // Shutdown answers what has arrived, makes it durable, and ends all streams. It returns why the witness failed, if it
 // did. When the context ends, streams that still don't take their answers are cut.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.stop.Do(func() { close(s.quit) })
+	s.stop(errStopped)
 	<-s.done
-	graceful := make(chan struct{})
-	go func() {
-		s.grpc.GracefulStop()
-		close(graceful)
-	}()
-	select {
-	case <-graceful:
-	case <-ctx.Done():
-		s.grpc.Stop()
-		<-graceful
-	}
+	ended := context.AfterFunc(ctx, s.grpc.Stop)
+	defer ended()
+	s.grpc.GracefulStop()
 	return s.err
 }
 
 // Err is nil while the witness serves, and says why it does not.
-func (s *Server) Err() error {
-	select {
-	case <-s.done:
-		return cmp.Or(s.err, errStopped)
-	case <-s.quit:
-		return cmp.Or(s.failure(), errStopped)
-	default:
-		return nil
-	}
-}
+func (s *Server) Err() error { return context.Cause(s.running) }
 
 // failure is why the witness failed, or nil.
 func (s *Server) failure() error {
-	select {
-	case <-s.done:
-		return s.err
-	default:
-		return nil
+	if err := s.Err(); err != errStopped {
+		return err
 	}
+	return nil
 }
 
 // call has the loop run something, and returns false if it has ended.

@@ -238,7 +238,7 @@ func TestAStopInOrder(t *testing.T) {
 	c.expect(false, "", check(20)) // it has arrived
 	ended := make(chan error)
 	go func() { ended <- r.end() }()
-	<-r.quit
+	<-r.running.Done()
 	probes := NewHTTP(r.Server, nil)
 	if code, _ := get(probes, "/readyz"); code != http.StatusServiceUnavailable {
 		t.Errorf("ready while it stops: %d", code)

@@ -106,7 +106,8 @@ func (m *member) enlist() bool {
 	}
 	alone := len(own.Backups) == 0 && own.Broken < own.Recovered
 	if alone && !m.Config.Continued && !m.mistakes.RestartWithoutReplay {
-		// Its process ended, whatever its part is now: some of what it answered for may not be on its disk (section 5.4).
+		// Its process ended, whatever its part is now: some of what it answered for may not be on its disk (section
+		// 5.4).
 		own.Broken = own.Recovered
 		m.store.Note()
 	}

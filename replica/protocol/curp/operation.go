@@ -69,6 +69,8 @@ func answered(a *peerv1.Answer, trips int, fast bool) register.Result {
 		return register.Result{Status: register.Failed, Message: a.Refused, RoundTrips: trips, Fast: fast,
 			Carstamp: register.Carstamp{Timestamp: a.GetTimestamp()}}
 	}
-	return register.Result{Status: register.OK, Value: register.ValueOf(a.GetPresent(), a.GetValue()), RoundTrips: trips, Fast: fast,
-		Carstamp: register.Carstamp{Timestamp: a.GetTimestamp()}}
+	return register.Result{
+		Status: register.OK, Value: register.ValueOf(a.GetPresent(), a.GetValue()), RoundTrips: trips, Fast: fast,
+		Carstamp: register.Carstamp{Timestamp: a.GetTimestamp()},
+	}
 }

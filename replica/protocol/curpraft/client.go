@@ -26,7 +26,7 @@ func (p *Protocol) Handed(c *peerv1.RaftCommand) {
 		return // it goes to the leader again
 	}
 	delete(p.attempts, c.Number)
-	raw := p.encode(c)
+	raw := p.raft.Encode(c, "a command", nil)
 	if p.raft.Config.View.Joint() || p.witness.life != term || len(raw) > cache.MaxRequest {
 		p.raft.Took(pathUnrecorded)
 		return

@@ -111,15 +111,6 @@ func (p *Protocol) Advanced() {
 	p.tryRecover()
 }
 
-// encode has the member stop if a record can't be encoded: nothing of this step leaves then.
-func (p *Protocol) encode(m interface{ MarshalVT() ([]byte, error) }) []byte {
-	raw, err := m.MarshalVT()
-	if err != nil {
-		p.raft.Fault("encode a %T: %w", m, err)
-	}
-	return raw
-}
-
 // message begins a message of a term.
 func (p *Protocol) message(kind peerv1.Kind, op, term uint64) *peerv1.Message {
 	m := p.raft.Message(kind, op)

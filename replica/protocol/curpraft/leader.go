@@ -4,12 +4,8 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/witness/cache"
 )
-
-// name tells a command from all others.
-type name struct{ author, number uint64 }
-
-func nameOf(c *peerv1.RaftCommand) name { return name{c.Author, c.Number} }
 
 // unsynced is what a leader has made of a key by entries that are not applied yet. It is in memory alone: when the lead
 // is lost, so is this, and the state has never had any of it.
@@ -22,7 +18,7 @@ type unsynced struct {
 func (p *Protocol) Led(self bool) {
 	p.reign = nil
 	if self {
-		p.reign = &reign{term: p.raft.Term(), unsynced: map[string]*unsynced{}, answers: map[name]*peerv1.Answer{}}
+		p.reign = &reign{term: p.raft.Term(), unsynced: map[string]*unsynced{}, answers: map[cache.ID]*peerv1.Answer{}}
 		p.gather()
 		p.tryRecover()
 	}
@@ -42,7 +38,7 @@ func (p *Protocol) Appended(index uint64, entry *peerv1.RaftEntry) {
 }
 
 func (p *Protocol) speculate(c *peerv1.RaftCommand, at register.Carstamp) {
-	r, n := p.reign, nameOf(c)
+	r, n := p.reign, idOf(c)
 	if p.raft.Over(c.Author, c.Number) {
 		return
 	}
@@ -77,7 +73,7 @@ func (p *Protocol) tell(c *peerv1.RaftCommand, answer *peerv1.Answer) {
 		return
 	}
 	m := p.message(peerv1.Kind_SPECULATED, c.Number, p.reign.term)
-	m.Raft = p.encode(answer)
+	m.Raft = p.raft.Encode(answer, "an answer", nil)
 	p.raft.Send(client, m)
 }
 
@@ -86,7 +82,7 @@ func (p *Protocol) settle(index uint64, c *peerv1.RaftCommand) {
 	if p.reign == nil {
 		return
 	}
-	delete(p.reign.answers, nameOf(c))
+	delete(p.reign.answers, idOf(c))
 	if u := p.reign.unsynced[string(c.Key)]; u != nil && u.last <= index {
 		delete(p.reign.unsynced, string(c.Key))
 	}

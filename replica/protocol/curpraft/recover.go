@@ -7,6 +7,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/witness/cache"
 )
 
 // reign is what a member does as the leader of a term.
@@ -19,8 +20,8 @@ type reign struct {
 	proposed bool // the replay is in its log
 
 	// Once it does.
-	unsynced map[string]*unsynced    // by key
-	answers  map[name]*peerv1.Answer // to commands that are not applied; nil: it waits for the commit
+	unsynced map[string]*unsynced        // by key
+	answers  map[cache.ID]*peerv1.Answer // to commands that are not applied; nil: it waits for the commit
 }
 
 // reply is what a witness held when it came to the leader's term. It accepts nothing of earlier ones since.
@@ -57,7 +58,7 @@ func (p *Protocol) onGather(from view.MemberID, m *peerv1.Message) {
 		return // it has not heard of the election; it will be asked again
 	}
 	answer := p.message(peerv1.Kind_GATHERED, 0, m.Timestamp)
-	answer.Raft = p.encode(p.saved())
+	answer.Raft = p.raft.Encode(p.saved(), "what the witness holds", nil)
 	p.raft.SendDurably(from, answer)
 }
 
@@ -103,7 +104,7 @@ func (p *Protocol) replayed(replies []reply, n int) []*peerv1.RaftCommand {
 	if p.mistakes.MoreThanThreshold {
 		least++
 	}
-	held := map[name]int{}
+	held := map[cache.ID]int{}
 	var commands []*peerv1.RaftCommand
 	for _, a := range replies {
 		if a.saved.Term != p.raft.Applied().Served {
@@ -113,7 +114,7 @@ func (p *Protocol) replayed(replies []reply, n int) []*peerv1.RaftCommand {
 			if p.raft.Over(c.Author, c.Number) {
 				continue
 			}
-			if held[nameOf(c)]++; held[nameOf(c)] == least {
+			if held[idOf(c)]++; held[idOf(c)] == least {
 				commands = append(commands, c)
 			}
 		}
@@ -125,5 +126,6 @@ func (p *Protocol) replayed(replies []reply, n int) []*peerv1.RaftCommand {
 // Serves implements raft.Extension: a leader takes commands and reads when its recovery is committed.
 func (p *Protocol) Serves() bool {
 	r := p.reign
-	return r != nil && r.term == p.raft.Term() && (p.raft.Applied().Served == r.term || p.mistakes.ServeEarly && p.raft.Applied().Term == r.term)
+	return r != nil && r.term == p.raft.Term() &&
+		(p.raft.Applied().Served == r.term || p.mistakes.ServeEarly && p.raft.Applied().Term == r.term)
 }

@@ -30,6 +30,7 @@ func recordKey(id cache.ID) []byte {
 	return binary.BigEndian.AppendUint64(key, id.Number)
 }
 
+// idOf tells a command from all others.
 func idOf(c *peerv1.RaftCommand) cache.ID { return cache.ID{Session: c.Author, Number: c.Number} }
 
 // loadWitness restores what the journal holds.
@@ -68,7 +69,8 @@ func (p *Protocol) accept(term uint64, c *peerv1.RaftCommand, raw []byte) bool {
 	switch w := &p.witness; {
 	case p.raft.Config.View.Joint() || len(raw) > cache.MaxRequest:
 		return false
-	case w.life != term && !p.mistakes.AnyTerm, p.raft.Term() != term && !p.mistakes.AnyTerm && !p.mistakes.KeepAccepting:
+	case w.life != term && !p.mistakes.AnyTerm,
+		p.raft.Term() != term && !p.mistakes.AnyTerm && !p.mistakes.KeepAccepting:
 		p.raft.Took(pathOtherTerm)
 		return false
 	case p.raft.Over(c.Author, c.Number):

@@ -69,7 +69,8 @@ type Owner struct {
 	Roster  *quorum.Incarnations
 	Journal *protocol.Journal
 	Effects *protocol.Effects // where messages, and a fault, are added
-	// CountKey is where the journal holds how many batches the disk has had, HeardKey where it holds the PositionRecord.
+	// CountKey is where the journal holds how many batches the disk has had, HeardKey where it holds the
+	// PositionRecord.
 	CountKey, HeardKey []byte
 }
 
@@ -143,8 +144,8 @@ func (d *Disks) learn(id view.MemberID, heard Position) bool {
 		d.dirty, d.lateDue = true, d.now.Add(d.Config.Suspect)
 	}
 	if p.Start != start {
-		// At once: boots grow with each view, too, so that a disk that went back may have the same start again soon, and
-		// ask nobody. Who has forgotten the start by then does not see that it is told twice.
+		// At once: boots grow with each view, too, so that a disk that went back may have the same start again soon,
+		// and ask no one. Who has forgotten the start by then does not see that it is given twice.
 		d.lateDue = d.now
 	}
 	return true

@@ -58,10 +58,12 @@ func after(seenAt int64, session uint64, than int64, thanSession uint64) bool {
 	return cmp.Or(cmp.Compare(seenAt, than), cmp.Compare(session, thanSession)) > 0
 }
 
-// Execute applies an rmw to a register, of which the next carstamp is given, and remembers its answer. It reports whether
-// the value is another one then. The error is that the call can't be applied here, which the answer tells as a refusal.
+// Execute applies an rmw to a register, of which the next carstamp is given, and remembers its answer. It reports
+// whether the value is another one then. The error is that the call can't be applied here, which the answer gives as a
+// refusal.
 func Execute(
-	functions *register.Registry, state *peerv1.KeyState, c *peerv1.Command, v *register.Versioned, next register.Carstamp,
+	functions *register.Registry, state *peerv1.KeyState, c *peerv1.Command, v *register.Versioned,
+	next register.Carstamp,
 ) (answer *peerv1.Answer, changed bool, err error) {
 	out, err := functions.Apply(v.Value, wire.Call(c))
 	if err != nil {
@@ -116,21 +118,18 @@ func forgetSessions(state *peerv1.KeyState) {
 		bytes += sizeOf(s)
 	}
 	for {
-		oldest := 0
-		for i, s := range state.Sessions {
-			if o := state.Sessions[oldest]; !after(s.SeenAt, s.Session, o.SeenAt, o.Session) {
-				oldest = i
-			}
-		}
-		s := state.Sessions[oldest]
-		if len(state.Sessions) == 1 || len(state.Sessions) <= sessionsKept && bytes <= sessionsBytes && s.SeenAt >= latest-sessionsKeptFor {
+		s := slices.MinFunc(state.Sessions, func(a, b *peerv1.Session) int {
+			return cmp.Or(cmp.Compare(a.SeenAt, b.SeenAt), cmp.Compare(a.Session, b.Session))
+		})
+		few := len(state.Sessions) <= sessionsKept && bytes <= sessionsBytes
+		if len(state.Sessions) == 1 || few && s.SeenAt >= latest-sessionsKeptFor {
 			return
 		}
 		if after(s.SeenAt, s.Session, state.Horizon, state.HorizonSession) {
 			state.Horizon, state.HorizonSession = s.SeenAt, s.Session
 		}
 		bytes -= sizeOf(s)
-		state.Sessions = slices.Delete(state.Sessions, oldest, oldest+1)
+		state.Sessions = slices.DeleteFunc(state.Sessions, func(o *peerv1.Session) bool { return o == s })
 	}
 }
 

@@ -200,8 +200,8 @@ func (all *sessions) forgetUnseen(e *peerv1.LogEntry, synced uint64) (forgets bo
 	if forgets {
 		all.set(e, []byte{horizonRecord}, h)
 	}
-	// A member's process is a session, and its number says nothing of the time. What it recorded at witnesses can come up
-	// in its own term only.
+	// A member's process is a session, and its number says nothing of the time. What it recorded at witnesses can come
+	// up in its own term only.
 	for _, id := range members[:max(0, len(members)-memberSessions)] {
 		if s := all.byID[id]; s.UsedIn < all.term && s.UsedAt <= synced {
 			all.forget(e, id)
