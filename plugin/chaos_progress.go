@@ -176,7 +176,8 @@ func (k *Kubernetes) StopChaos(ctx context.Context, out io.Writer, run string) e
 }
 
 // gone waits until nothing is left of what a deleted Workflow or Schedule made, by its kind and the label that names
-// who made it. Everything stays until what it injected was taken back, and a Workflow's nodes until what they made is gone.
+// who made it. Everything stays until what it injected was taken back, and a Workflow's nodes until what they made is
+// gone.
 func (k *Kubernetes) gone(ctx context.Context, kind schema.GroupVersionKind, label, maker string) error {
 	return poll(ctx, pollEvery, func() (bool, string, error) {
 		left, err := k.listChaos(ctx, kind, client.MatchingLabels{label: maker})
