@@ -27,11 +27,12 @@ func (r *Registers) Load(key []byte) register.Versioned {
 	if !ok {
 		return register.Versioned{}
 	}
-	v, err := decodeRegister(raw)
-	if err != nil {
+	var record peerv1.RegisterRecord
+	if err := decodeRegister(raw, &record); err != nil {
 		r.Damaged(key, err)
+		return register.Versioned{}
 	}
-	return v
+	return wire.OfRecord(&record)
 }
 
 // Durable reports whether what this member holds of a register survives a crash now.
@@ -53,10 +54,11 @@ func (r *Registers) Adopt(key, value []byte) error {
 	if !IsRegister(key) {
 		return fmt.Errorf("%q is no register; all members must run one protocol", key)
 	}
-	v, err := decodeRegister(value)
-	if err != nil {
+	var record peerv1.RegisterRecord
+	if err := decodeRegister(value, &record); err != nil {
 		return err
 	}
+	v := wire.OfRecord(&record)
 	if r.AdoptBlindly {
 		r.Journal.Put(bytes.Clone(key), bytes.Clone(value))
 	} else {
@@ -70,13 +72,9 @@ func IsRegister(key []byte) bool { return len(key) > 0 && key[0] == registerReco
 
 // decodeRegister decodes a record, within bounds: they are the same for own records and others'. The value may alias
 // the record, which never changes.
-func decodeRegister(raw []byte) (register.Versioned, error) {
-	var record peerv1.RegisterRecord
+func decodeRegister(raw []byte, record *peerv1.RegisterRecord) error {
 	if err := record.UnmarshalVTUnsafe(raw); err != nil {
-		return register.Versioned{}, fmt.Errorf("decode a register record: %w", err)
+		return fmt.Errorf("decode a register record: %w", err)
 	}
-	if err := bounds.Record(&record); err != nil {
-		return register.Versioned{}, err
-	}
-	return wire.OfRecord(&record), nil
+	return bounds.Record(record)
 }
