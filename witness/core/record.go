@@ -25,9 +25,11 @@ const (
 
 // persist adds a record to what is persisted: it was appended to the memory of the next effects.
 func (w *Witness) persist(appended []byte) {
-	if !w.config.Volatile {
-		w.effects.persist(appended)
+	if w.config.Volatile {
+		w.effects.memory = appended[:len(w.effects.memory)] // for the next one
+		return
 	}
+	w.effects.persist(appended)
 }
 
 // persist adds a record, which was appended to the memory. Memory that has grown meanwhile leaves earlier records where
