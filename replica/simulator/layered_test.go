@@ -75,6 +75,14 @@ func TestMissedFragmentsSurvive(t *testing.T) {
 	}, layered.RepairPaths())
 }
 
+// One of 50,000 such schedules had a write read under its tag, and take another one in the next view.
+func TestAWriteThatWaitsForFragmentsKeepsItsTag(t *testing.T) {
+	t.Parallel()
+	trusting := fragmentedChanges()
+	trusting.Faults = faults.Without(trusting.Faults, faults.OldCopy, faults.Rot)
+	mustPass(t, drawn(trusting), fragmented(layered.Mistakes{}), 41086)
+}
+
 func TestMistakesOfFragmentsAreFound(t *testing.T) {
 	t.Parallel()
 	all := fragmentedOptions(wholeDisks()...)

@@ -309,3 +309,24 @@ func FuzzReceive(f *testing.F) {
 		}
 	})
 }
+
+// A write of large values, which was decided under another tag than it began with, waits for fragments when members
+// change. In the next view no member knows a vote under that tag any more.
+func TestAWriteThatWasDecidedKeepsItsTag(t *testing.T) {
+	a := newAlone(3)
+	a.Receive(2, message(peerv1.Kind_GUS_WRITE, 19, 2, 19))
+	a.turn()
+	decided := register.Carstamp{Timestamp: 17, Writer: register.NewWriter(1, 1, 1)}
+	a.Submit(protocol.Request{
+		Handle: 7, Operation: register.Operation{Kind: register.Write, Key: "k", Value: register.Value("v")},
+		Resume: a.ResumeWritten(decided),
+	})
+	e := a.turn()
+	done := append(e.Complete, e.CompleteAfterPersist...)
+	if len(done) != 1 || done[0].Result.Status != register.OK || done[0].Result.Carstamp != decided {
+		t.Errorf("it completes with %+v, want the tag %v", done, decided)
+	}
+	if len(e.Send)+len(e.SendAfterPersist) > 0 || a.Pending() != 0 {
+		t.Errorf("it sends %v %v, and %d are pending", e.Send, e.SendAfterPersist, a.Pending())
+	}
+}

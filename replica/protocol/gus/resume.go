@@ -7,17 +7,18 @@ import (
 
 // resume is a protocol.Resume: it says which write goes on.
 type resume struct {
-	tag    register.Carstamp
-	origin uint64 // the timestamp that the write began with
-	unsure bool   // it began with relaxed quorums
+	tag     register.Carstamp
+	origin  uint64 // the timestamp that the write began with
+	unsure  bool   // it began with relaxed quorums
+	decided bool   // a quorum has voted for the tag; the origin is not known then
 }
 
 // Tag is what the write's value goes by.
 func (r resume) Tag() register.Carstamp { return r.tag }
 
-// ResumeWritten implements layered.Inner: the writer asks a quorum for its votes, and finds that the write was decided.
+// ResumeWritten implements layered.Inner.
 func (p *Protocol) ResumeWritten(tag register.Carstamp) protocol.Resume {
-	return resume{tag: tag, origin: tag.Timestamp}
+	return resume{tag: tag, decided: true}
 }
 
 // Unfinished implements protocol.Machine. Reads begin again. A write goes on as the one that it is.
@@ -27,7 +28,7 @@ func (p *Protocol) Unfinished() []protocol.Request {
 		for _, r := range o.requests {
 			r.Resume = nil
 			if o.writes() {
-				r.Resume = resume{o.tag(), o.origin.Timestamp, o.unsure}
+				r.Resume = resume{tag: o.tag(), origin: o.origin.Timestamp, unsure: o.unsure}
 			}
 			unfinished = append(unfinished, r)
 		}
@@ -39,9 +40,15 @@ func (p *Protocol) Unfinished() []protocol.Request {
 }
 
 // resume goes on with a write of an earlier view. There, somebody may have read it under its first tag without the
-// writer's knowing (with three), or have had it decided. So the writer asks a quorum for its votes.
+// writer's knowing (with three), or have had it decided. So the writer asks a quorum for its votes. A write that was
+// decided is held by a quorum of that view, and so by every quorum of this one: to ask again, under a tag that need not
+// be the one that it began with, would find no vote for it, and have it take another tag after it was read.
 func (p *Protocol) resume(o *operation, done resume) {
 	p.Took(pathWriteResumed)
+	if done.decided {
+		p.finish(o, register.Versioned{Carstamp: done.tag})
+		return
+	}
 	o.timestamp, o.value, o.unsure = done.tag.Timestamp, o.requests[0].Operation.Value, done.unsure
 	o.origin = register.Carstamp{Timestamp: done.origin, Writer: done.tag.Writer}
 	p.propose(o)
