@@ -9,6 +9,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // searchSeeds is how many random schedules the test command tries for each protocol and number of members: some more
@@ -73,35 +74,44 @@ func survives(t *testing.T, s Search, paths []string) Report {
 
 func TestMistakesOfABDAreFound(t *testing.T) {
 	t.Parallel()
-	abdWith := func(m abd.Mistakes) Start { return Member(abd.FactoryWith(m)) }
 	all := schedule.Options{Faults: wholeDisks(), RMWs: schedule.FewRMWs}
 	// The rarer ones are looked for where they live.
 	crashes := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Torn, faults.Partition, faults.Loss, faults.Reorder}, RMWs: schedule.FewRMWs, Members: []int{3}}
 	copies := schedule.Options{Faults: []faults.Kind{faults.Duplicate, faults.Loss, faults.Partition, faults.Crash}, RMWs: schedule.FewRMWs, Members: []int{3, 5}}
 	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Partition}, RMWs: schedule.FewRMWs, Members: []int{3, 5}}
+	found := mutants.Build(t)
 	for _, c := range []struct {
-		name    string
-		start   Start
+		mutant  string
 		options schedule.Options
 		after   uint64
 		seeds   int
 	}{
-		{"AckBeforePersist", abdWith(abd.Mistakes{AckBeforePersist: true}), crashes, 280, 500},
-		{"CompleteBeforePersist", abdWith(abd.Mistakes{CompleteBeforePersist: true}), crashes, 400, 4000},
-		{"ExposeVolatile", abdWith(abd.Mistakes{ExposeVolatile: true}), crashes, 450, 2000},
-		{"SkipWriteBack", abdWith(abd.Mistakes{SkipWriteBack: true}), all, 0, 500},
-		{"ShareTags", abdWith(abd.Mistakes{ShareTags: true}), all, 0, 2000},
-		{"TagWithoutBoot", abdWith(abd.Mistakes{TagWithoutBoot: true}), crashes, 2800, 6000},
-		{"NumberWithoutBoot", abdWith(abd.Mistakes{NumberWithoutBoot: true}), crashes, 60, 4000},
-		{"RereadValue", abdWith(abd.Mistakes{RereadValue: true}), all, 0, 500},
-		{"CountTwice", abdWith(abd.Mistakes{CountTwice: true}), copies, 0, 2000},
-		{"RetryWithNewTag", abdWith(abd.Mistakes{RetryWithNewTag: true}), all, 0, 500},
-		{"VoteAtOnce", MemberWith(abd.Factory, member.Mistakes{VoteAtOnce: true}), wipes, 0, 200},
-		{"TransferFromOne", MemberWith(abd.Factory, member.Mistakes{TransferFromOne: true}), wipes, 0, 1000},
-		// CountDeadDisks and KeepIncarnation: see TestLostDisksAreFenced.
+		{"abd/ack-before-persist", crashes, 280, 500},
+		{"abd/complete-before-persist", crashes, 400, 4000},
+		{"abd/expose-volatile", crashes, 450, 2000},
+		{"abd/skip-write-back", all, 0, 500},
+		{"abd/share-tags", all, 0, 2000},
+		{"abd/tag-without-boot", crashes, 2800, 6000},
+		{"abd/number-without-boot", crashes, 60, 4000},
+		{"abd/reread-value", all, 0, 500},
+		{"quorum/count-twice", copies, 0, 2000},
+		{"abd/retry-with-new-tag", all, 0, 500},
+		// abd/count-dead-disks: see TestLostDisksAreFenced.
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			mustFind(t, drawn(c.options), c.start, c.after, c.seeds, nil)
+		found.Run(t, c.mutant, c.mutant, func(t *testing.T) {
+			mustFind(t, drawn(c.options), Member(abd.Factory), c.after, c.seeds, nil)
+		})
+	}
+	for name, m := range map[string]struct {
+		mistakes member.Mistakes
+		seeds    int
+	}{
+		"VoteAtOnce":      {member.Mistakes{VoteAtOnce: true}, 200},
+		"TransferFromOne": {member.Mistakes{TransferFromOne: true}, 1000},
+		// KeepIncarnation: see TestLostDisksAreFenced.
+	} {
+		t.Run(name, func(t *testing.T) {
+			mustFind(t, drawn(wipes), MemberWith(abd.Factory, m.mistakes), 0, m.seeds, nil)
 		})
 	}
 }

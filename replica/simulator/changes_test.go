@@ -1,6 +1,9 @@
 package simulator
 
 import (
+	"fmt"
+	"github.com/georegister/georegister/test/mutants"
+
 	"slices"
 	"strconv"
 	"strings"
@@ -51,12 +54,30 @@ func TestGryffSurvivesChanges(t *testing.T) {
 	}, changePathsFor(t))
 }
 
+func TestMutantsOfChangesAreFound(t *testing.T) {
+	t.Parallel()
+	program := mutants.Build(t)
+	for _, c := range []struct {
+		mutant string
+		start  member.Factory
+		rmws   int
+	}{
+		{"abd/resume-with-new-tag", abd.Factory, schedule.FewRMWs},
+		{"base/adopt-blindly", abd.Factory, schedule.FewRMWs},
+		{"base/adopt-blindly", gryff.Factory, schedule.ManyRMWs},
+	} {
+		program.Run(t, fmt.Sprintf("%s, %d", c.mutant, c.rmws), c.mutant, func(t *testing.T) {
+			options := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, RMWs: c.rmws}
+			mustFind(t, drawn(options), Member(c.start), 0, 2000, found(""))
+		})
+	}
+}
+
 func TestMistakesOfChangesAreFound(t *testing.T) {
 	t.Parallel()
 	changes := []faults.Kind{faults.Change, faults.Partition}
 	wipes := []faults.Kind{faults.Change, faults.Partition, faults.Wipe, faults.Wipe}
 	type mistakes struct {
-		abd     abd.Mistakes
 		gryff   gryff.Mistakes
 		member  member.Mistakes
 		manager schedule.ManagerMistakes
@@ -73,8 +94,7 @@ func TestMistakesOfChangesAreFound(t *testing.T) {
 		{"a view is told before it is recorded", mistakes{manager: schedule.ManagerMistakes{Forgets: true}}, changes, 500, 500},
 		{"votes count on one side", mistakes{member: member.Mistakes{CountOneSide: true}}, changes, 500, 500},
 		{"the state of one is enough", mistakes{member: member.Mistakes{FetchFromOne: true}}, changes, 2000, 2000},
-		{"what is fetched replaces what is newer", mistakes{abd: abd.Mistakes{AdoptBlindly: true}, gryff: gryff.Mistakes{AdoptBlindly: true}}, changes, 2000, 2000},
-		{"a write goes on with a new carstamp", mistakes{abd: abd.Mistakes{ResumeWithNewTag: true}, gryff: gryff.Mistakes{ResumeWithNewTag: true}}, changes, 2000, 2000},
+		{"a write goes on with a new carstamp", mistakes{gryff: gryff.Mistakes{ResumeWithNewTag: true}}, changes, 0, 2000},
 		{"an rmw goes on as a new one", mistakes{gryff: gryff.Mistakes{ResumeAsNew: true}}, changes, 0, 500},
 		{"work of earlier views is not settled", mistakes{member: member.Mistakes{SettledAtOnce: true}}, changes, 0, 1000},
 	} {
@@ -89,7 +109,7 @@ func TestMistakesOfChangesAreFound(t *testing.T) {
 		}
 		if c.abd > 0 {
 			t.Run(c.name+", ABD", func(t *testing.T) {
-				search(t, MemberWith(abd.FactoryWith(c.wrong.abd), c.wrong.member), schedule.FewRMWs, c.abd)
+				search(t, MemberWith(abd.Factory, c.wrong.member), schedule.FewRMWs, c.abd)
 			})
 		}
 		if c.gryff > 0 {

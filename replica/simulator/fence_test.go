@@ -1,6 +1,8 @@
 package simulator
 
 import (
+	"github.com/georegister/georegister/test/mutants"
+
 	"slices"
 	"testing"
 	"time"
@@ -69,11 +71,13 @@ func drawFence(seed uint64) schedule.Schedule {
 
 func TestLostDisksAreFenced(t *testing.T) {
 	t.Parallel()
+	mutants.Build(t).Run(t, "ABD, abd/count-dead-disks", "abd/count-dead-disks", func(t *testing.T) {
+		mustFind(t, drawFence, Member(abd.Factory), 0, 500, found(check.Violation))
+	})
 	for _, c := range []struct {
 		name         string
 		inner, wrong member.Factory // the protocol, and with CountDeadDisks
 	}{
-		{"ABD", abd.Factory, abd.FactoryWith(abd.Mistakes{CountDeadDisks: true})},
 		{"Gus", gus.Factory, gus.FactoryWith(gus.Mistakes{CountDeadDisks: true})},
 		{"RMWPaxos", rmwpaxos.Factory, rmwpaxos.FactoryWith(rmwpaxos.Options{}, rmwpaxos.Mistakes{CountDeadDisks: true})},
 	} {

@@ -15,6 +15,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/layered"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // promises are short schedules of each protocol that is held to what a manifest promises of lost disks.
@@ -93,7 +94,11 @@ func TestDisksThatMayNotBeLostAreKept(t *testing.T) {
 // A loss of who joins is made shorter too, though nobody joins in what is left of the schedule.
 func TestShrinkLossesOfNewcomers(t *testing.T) {
 	t.Parallel()
-	start := Member(abd.FactoryWith(abd.Mistakes{AckBeforePersist: true}))
+	mutants.Build(t).Run(t, "it", "abd/ack-before-persist", shrinkLossOfNewcomer)
+}
+
+func shrinkLossOfNewcomer(t *testing.T) {
+	start := Member(abd.Factory)
 	options := schedule.Options{Members: []int{3}, RMWs: schedule.FewRMWs, Operations: 40, Faults: []faults.Kind{faults.Change, faults.Loss}}
 	for seed := range uint64(200) {
 		s := schedule.Draw(seed+1, options)
@@ -116,13 +121,10 @@ func TestShrinkLossesOfNewcomers(t *testing.T) {
 // What is on too few disks is found, though members that go on have it in memory.
 func TestTooFewDisksAreFound(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]Start{
-		"AckBeforePersist":      Member(abd.FactoryWith(abd.Mistakes{AckBeforePersist: true})),
-		"CompleteBeforePersist": Member(abd.FactoryWith(abd.Mistakes{CompleteBeforePersist: true})),
-		"SkipWriteBack":         Member(abd.FactoryWith(abd.Mistakes{SkipWriteBack: true})),
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := Search{Start: start, Options: schedule.Options{Members: []int{3, 5}, RMWs: schedule.FewRMWs, Operations: 40, Faults: []faults.Kind{faults.Loss}}, First: 1, Seeds: 300, Lose: 3}
+	found := mutants.Build(t)
+	for _, mutant := range []string{"abd/ack-before-persist", "abd/complete-before-persist", "abd/skip-write-back"} {
+		found.Run(t, mutant, mutant, func(t *testing.T) {
+			s := Search{Start: Member(abd.Factory), Options: schedule.Options{Members: []int{3, 5}, RMWs: schedule.FewRMWs, Operations: 40, Faults: []faults.Kind{faults.Loss}}, First: 1, Seeds: 300, Lose: 3}
 			r := s.Run(t.Context())
 			if len(r.Failures) == 0 {
 				t.Fatalf("not found with %d losses", r.Losses)

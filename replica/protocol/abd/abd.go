@@ -29,7 +29,6 @@ import (
 type Protocol struct {
 	base.Registers
 	base.Settled
-	mistakes   Mistakes
 	operations base.Operations[*operation] // that this member coordinates
 }
 
@@ -37,24 +36,7 @@ var _ member.Inner = (*Protocol)(nil)
 
 // Factory makes the protocol for a member.
 func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return FactoryWith(Mistakes{})(config, journal, known)
-}
-
-// FactoryWith is Factory with mistakes seeded, for tests.
-func FactoryWith(m Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-		p := &Protocol{
-			Registers: base.Registers{Base: base.New("abd", config, journal, known), AdoptBlindly: m.AdoptBlindly},
-			mistakes:  m,
-		}
-		if m.NumberWithoutBoot {
-			p.NumberFrom(0)
-		}
-		if m.CountDeadDisks {
-			p.CountDeadDisks()
-		}
-		return p
-	}
+	return &Protocol{Registers: base.Registers{Base: base.New("abd", config, journal, known)}}
 }
 
 // refusal is what the table of protocols (replica/capability) says too; a test holds them together.
@@ -70,7 +52,7 @@ func (p *Protocol) Submit(r protocol.Request) {
 		return
 	}
 	p.operations.Begin(o)
-	if tag, resumed := r.Resume.(register.Carstamp); resumed && o.writes() && !p.mistakes.ResumeWithNewTag {
+	if tag, resumed := r.Resume.(register.Carstamp); resumed && o.writes() {
 		p.resume(o, tag)
 	} else {
 		p.query(o)

@@ -16,6 +16,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/script"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 func TestScripts(t *testing.T) { script.Run(t, "testdata/correct", abd.Factory) }
@@ -23,12 +24,11 @@ func TestScripts(t *testing.T) { script.Run(t, "testdata/correct", abd.Factory) 
 // TestRareMistakes shows, step by step, how those mistakes break the register that random schedules rarely
 // reach: each needs several faults in one order.
 func TestRareMistakes(t *testing.T) {
-	for name, m := range map[string]abd.Mistakes{
-		"CountDeadDisks":    {CountDeadDisks: true},
-		"NumberWithoutBoot": {NumberWithoutBoot: true},
-		"TagWithoutBoot":    {TagWithoutBoot: true},
-	} {
-		t.Run(name, func(t *testing.T) { script.Run(t, "testdata/mistakes/"+name+".txt", abd.FactoryWith(m)) })
+	found := mutants.Build(t)
+	for _, name := range []string{"count-dead-disks", "number-without-boot", "tag-without-boot"} {
+		found.Run(t, name, "abd/"+name, func(t *testing.T) {
+			script.Run(t, "testdata/mistakes/"+name+".txt", abd.Factory)
+		})
 	}
 }
 

@@ -21,8 +21,6 @@ type operation struct {
 	// stay together: the register may hold another value by the time that a message is retransmitted.
 	chosen  register.Versioned
 	holders quorum.Tally // of the chosen tag or a larger one
-
-	duplicates int // counted only by a mistake
 }
 
 func (o *operation) writes() bool { return o.Kind() == register.Write }
@@ -34,7 +32,7 @@ func (p *Protocol) query(o *operation) {
 	o.chosen = o.own
 	o.answered.Answer(p.Counted, p.Config.Self)
 	o.holders.Answer(p.Counted, p.Config.Self)
-	if p.majority(o, &o.answered) { // it is alone
+	if p.majority(&o.answered) { // it is alone
 		p.propagate(o)
 		return
 	}
@@ -49,13 +47,11 @@ func (p *Protocol) onReply(from view.MemberID, m *peerv1.Message) {
 		p.Took(base.PathStale)
 		return
 	}
-	if !o.waits().Answer(p.Counted, from) && p.mistakes.CountTwice {
-		o.duplicates++
-	}
+	o.waits().Answer(p.Counted, from)
 	if !o.second {
 		p.compare(o, from, m)
 	}
-	switch done := p.majority(o, o.waits()); {
+	switch done := p.majority(o.waits()); {
 	case done && o.second:
 		p.finish(o)
 	case done:
@@ -84,7 +80,6 @@ func (p *Protocol) compare(o *operation, from view.MemberID, m *peerv1.Message) 
 // a majority holds that already.
 func (p *Protocol) propagate(o *operation) {
 	o.second = true
-	o.duplicates = 0
 	switch {
 	case o.writes():
 		tag := p.newTag(o)
@@ -97,7 +92,7 @@ func (p *Protocol) propagate(o *operation) {
 		}
 		o.chosen = register.Versioned{Carstamp: tag, Value: o.Request.Operation.Value}
 		o.holders.Restart()
-	case p.majority(o, &o.holders) || p.mistakes.SkipWriteBack:
+	case p.majority(&o.holders):
 		p.Took(pathReadFast)
 		p.finish(o)
 		return
@@ -110,15 +105,11 @@ func (p *Protocol) propagate(o *operation) {
 // The writer's boot keeps apart what another process issued and lost.
 func (p *Protocol) newTag(o *operation) register.Carstamp {
 	seen := o.chosen.Carstamp.Timestamp
-	if own := p.Load(o.Key).Carstamp.Timestamp; own > seen && !p.mistakes.ShareTags {
+	if own := p.Load(o.Key).Carstamp.Timestamp; own > seen {
 		p.Took(pathWriteOvertaken)
 		seen = own
 	}
-	writer := p.Writer()
-	if p.mistakes.TagWithoutBoot {
-		writer = register.NewWriter(uint32(p.Config.Self), 0, 0)
-	}
-	return register.Carstamp{Timestamp: seen + 1, Writer: writer}
+	return register.Carstamp{Timestamp: seen + 1, Writer: p.Writer()}
 }
 
 // update propagates what was chosen to those who are not known to hold it. The coordinator applies it, and so is one of
@@ -126,7 +117,7 @@ func (p *Protocol) newTag(o *operation) register.Carstamp {
 func (p *Protocol) update(o *operation) {
 	p.Apply(o.Key, o.chosen)
 	o.holders.Answer(p.Counted, p.Config.Self)
-	path, done := pathReadWriteBack, p.majority(o, &o.holders)
+	path, done := pathReadWriteBack, p.majority(&o.holders)
 	if done {
 		path = pathReadAdopted
 	}
@@ -144,8 +135,8 @@ func (p *Protocol) update(o *operation) {
 }
 
 // majority reports whether a majority of disks that still exist has answered.
-func (p *Protocol) majority(o *operation, t *quorum.Tally) bool {
-	return t.Quorum(p.Counted, 0) || o.duplicates > 0 && t.Count(p.Counted)+o.duplicates >= p.Config.View.Majority()
+func (p *Protocol) majority(t *quorum.Tally) bool {
+	return t.Quorum(p.Counted, 0)
 }
 
 // waits is who has answered the present phase's question: in the second one, who holds the tag.
@@ -174,11 +165,7 @@ func (p *Protocol) ask(o *operation, members []view.MemberID) {
 	m := p.Message(o.asks(), o.Number, o.Key)
 	switch {
 	case o.second:
-		said := o.chosen
-		if p.mistakes.RereadValue {
-			said.Value = p.Load(o.Key).Value
-		}
-		wire.Put(m, said)
+		wire.Put(m, o.chosen)
 	case !o.writes():
 		wire.Put(m, register.Versioned{Carstamp: o.own.Carstamp})
 	}
@@ -196,10 +183,6 @@ func (p *Protocol) retransmit(o *operation) {
 		path = pathRetrySecond
 	}
 	p.Took(path)
-	if o.second && o.writes() && p.mistakes.RetryWithNewTag {
-		o.chosen.Carstamp = p.newTag(o)
-		p.Apply(o.Key, o.chosen)
-	}
 	p.ask(o, missing)
 }
 
@@ -212,12 +195,9 @@ func (p *Protocol) finish(o *operation) {
 	} else {
 		r.Value = o.chosen.Value
 		r.Fast = o.Trips <= 1
-		if p.mistakes.RereadValue {
-			r.Value = p.Load(o.Key).Value
-		}
 	}
 	p.operations.End(o)
-	p.CompleteWhen(p.mistakes.CompleteBeforePersist || p.Durable(o.Key), o.Request.Handle, r)
+	p.CompleteWhen(p.Durable(o.Key), o.Request.Handle, r)
 }
 
 // expire gives up an operation. A write in its second phase has left its tag somewhere, and a later read may propagate

@@ -22,12 +22,12 @@ func (p *Protocol) onQuery(from view.MemberID, m *peerv1.Message) {
 		current.Value = nil
 	}
 	wire.Put(reply, current)
-	p.Reply(p.Durable(m.Key) || p.mistakes.ExposeVolatile, from, reply)
+	p.Reply(p.Durable(m.Key), from, reply)
 }
 
 // onUpdate applies what READ2 and WRITE2 propagate. The reply says that this member holds that tag or a larger one, and
 // will after a crash.
 func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
 	p.Apply(m.Key, wire.Of(m))
-	p.Reply(p.Durable(m.Key) || p.mistakes.AckBeforePersist, from, p.Message(m.Kind+1, m.Op, m.Key))
+	p.Reply(p.Durable(m.Key), from, p.Message(m.Kind+1, m.Op, m.Key))
 }

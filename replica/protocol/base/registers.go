@@ -1,7 +1,6 @@
 package base
 
 import (
-	"bytes"
 	"fmt"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -16,8 +15,6 @@ const registerRecord = 'r'
 // Registers are a member's copies of registers: of each, the value of the largest carstamp that was applied.
 type Registers struct {
 	*Base
-	// AdoptBlindly is a known bug, for tests: a record of another member replaces what is newer here.
-	AdoptBlindly bool
 }
 
 // Load returns a register; the zero Versioned if it was never written. A record that can't be decoded stops the member:
@@ -58,12 +55,7 @@ func (r *Registers) Adopt(key, value []byte) error {
 	if err := decodeRegister(value, &record); err != nil {
 		return err
 	}
-	v := wire.OfRecord(&record)
-	if r.AdoptBlindly {
-		r.Journal.Put(bytes.Clone(key), bytes.Clone(value))
-	} else {
-		r.Apply(key[1:], v)
-	}
+	r.Apply(key[1:], wire.OfRecord(&record))
 	return nil
 }
 

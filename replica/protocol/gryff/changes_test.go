@@ -454,12 +454,9 @@ func TestMistakesInChangesAreNoticed(t *testing.T) {
 		mistakes member.Mistakes
 		rmws     bool
 	}{
-		"AdoptBlindly":          {gryff.FactoryWith(gryff.Mistakes{AdoptBlindly: true}), member.Mistakes{}, true},
-		"AdoptBlindly, ABD":     {abd.FactoryWith(abd.Mistakes{AdoptBlindly: true}), member.Mistakes{}, false},
-		"ResumeWithNewTag":      {gryff.FactoryWith(gryff.Mistakes{ResumeWithNewTag: true}), member.Mistakes{}, true},
-		"ResumeWithNewTag, ABD": {abd.FactoryWith(abd.Mistakes{ResumeWithNewTag: true}), member.Mistakes{}, false},
-		"ResumeAsNew":           {gryff.FactoryWith(gryff.Mistakes{ResumeAsNew: true}), member.Mistakes{}, true},
-		"CountOneSide":          {gryff.Factory, member.Mistakes{CountOneSide: true}, true},
+		"ResumeWithNewTag": {gryff.FactoryWith(gryff.Mistakes{ResumeWithNewTag: true}), member.Mistakes{}, true},
+		"ResumeAsNew":      {gryff.FactoryWith(gryff.Mistakes{ResumeAsNew: true}), member.Mistakes{}, true},
+		"CountOneSide":     {gryff.Factory, member.Mistakes{CountOneSide: true}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -68,7 +68,7 @@ func newProtocol(
 	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, mistakes Mistakes, regular bool,
 ) *Protocol {
 	p := &Protocol{
-		Registers: base.Registers{Base: base.New("gryff", config, journal, known), AdoptBlindly: mistakes.AdoptBlindly},
+		Registers: base.Registers{Base: base.New("gryff", config, journal, known)},
 		mistakes:  mistakes,
 		regular:   regular,
 		waited:    map[uint64]int{},

@@ -33,7 +33,6 @@ type Mistakes struct {
 	ForgetExecuted      bool // Prepare for a collected instance answers "unknown"
 	ForgetSessions      bool // duplicates are not recognised where they are executed
 	OrderBySelf         bool // each member executes a component beginning with its own instance
-	AdoptBlindly        bool // a record of another member replaces what is newer here
 	ResumeWithNewTag    bool // a write that goes on in another view gets a new carstamp there
 	ResumeAsNew         bool // an rmw that goes on in another view gets a new instance there
 	KeepAgreed          bool // members agree to fast commits in joint views too, and stay with that over changes

@@ -1,0 +1,151 @@
+package mutants
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// All mutants are of the code as it is, and the code with all of them compiles.
+func TestMutantsCompile(t *testing.T) {
+	module, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Load(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := Overlay(module, t.TempDir(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	arguments := []string{"build", "-overlay", overlay}
+	packages := map[string]bool{}
+	for _, m := range all {
+		if !packages[m.Package] {
+			packages[m.Package] = true
+			arguments = append(arguments, "./"+m.Package)
+		}
+	}
+	c := exec.Command("go", arguments...)
+	c.Dir = module
+	if text, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, text)
+	}
+	t.Logf("%d mutants in %d packages", len(all), len(packages))
+}
+
+const greeting = `package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+type words[T any] struct{ first T }
+
+func (w words[T]) many(_ int, more ...string) string {
+	return fmt.Sprint(w.first, strings.Join(more, "+"))
+}
+
+func pick[T any](a, b T) (chosen T) {
+	return a
+}
+
+func (words[T]) print(string) {
+	fmt.Print("one ")
+	fmt.Print("two ")
+}
+
+func exit(int) {
+	os.Exit(0)
+}
+
+func main() {
+	w := words[int]{7}
+	w.print("")
+	fmt.Print(w.many(0, "a", "b"), pick(" x", " y"))
+	exit(1)
+}
+`
+
+func TestOneProgramHasAllMutants(t *testing.T) {
+	module := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(module, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("go.mod", "module m\n\ngo 1.25\n")
+	write("main.go", greeting)
+	mutant := func(edits string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte("package: .\nbreaks: what it says\n\n--- main.go\n" + edits)}
+	}
+	all, err := Load(fstest.MapFS{
+		"a/joined.mutant": mutant("-\treturn fmt.Sprint(w.first, strings.Join(more, \"+\"))\n+\treturn strings.Join(more, \"-\")\n"),
+		"a/second.mutant": mutant("-\treturn a\n+\treturn b\n"),
+		"a/silent.mutant": mutant("-\tfmt.Print(\"one \")\n@@\n-\tfmt.Print(\"two \")\n"),
+		"a/half.mutant":   mutant(" \tfmt.Print(\"one \")\n-\tfmt.Print(\"two \")\n+\tfmt.Print(\"three \")\n"),
+		"a/README.md":     {Data: []byte("no mutant")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := Overlay(module, t.TempDir(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "program")
+	c := exec.Command("go", "build", "-buildvcs=false", "-overlay", overlay, "-o", program, ".")
+	c.Dir = module
+	if text, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for name, want := range map[string]string{
+		"": "one two 7a+b x", "a/joined": "one two a-b x", "a/second": "one two 7a+b y", "a/silent": "7a+b x", "a/half": "one three 7a+b x",
+	} {
+		c := exec.Command(program)
+		c.Env = append(os.Environ(), Variable+"="+name)
+		if text, err := c.Output(); err != nil || string(text) != want {
+			t.Errorf("%s: %q, %v, want %q", name, text, err, want)
+		}
+	}
+}
+
+func TestWhatIsNoMutantIsRefused(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "main.go"), []byte(greeting), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	head := "package: .\nbreaks: it\n\n--- main.go\n"
+	for text, want := range map[string]string{
+		"":                                         "lacks the field package",
+		"breaks: it\n--- main.go\n-a\n":            "lacks the field package",
+		"package: .\n--- main.go\n-a\n":            "lacks the field package, or breaks",
+		"packages: .\n":                            "none of the fields",
+		"package: .\npackage: .\n":                 "each once",
+		"package: .\nbreaks: it\n":                 "changes nothing",
+		head + "+\treturn\n":                       "changes nothing",
+		head + " \treturn a\n":                     "changes nothing",
+		head + "return a\n":                        "and not with -, + or a space",
+		head + "-\treturn a\n\n+\treturn b\n":      "is empty",
+		head + "-\treturn c\n":                     "there 0 times",
+		head + "-}\n":                              "there 5 times",
+		head + "-\t\"strings\"\n":                  "not in one function",
+		head + "-\treturn a\n+\n@@\n-\treturn a\n": "overlap",
+		"package: .\nbreaks: it\n\n--- x.go\n-a\n": "x.go",
+	} {
+		all, err := Load(fstest.MapFS{"a.mutant": {Data: []byte(text)}})
+		if err == nil {
+			_, err = Overlay(folder, t.TempDir(), all)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

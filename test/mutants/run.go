@@ -1,0 +1,89 @@
+package mutants
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Program is the test program of the package under test, with all mutants.
+type Program struct{ name string }
+
+// Build makes the program, unless this is one that Run has started. What a test does beside Run is done by those too.
+func Build(t *testing.T) *Program {
+	t.Helper()
+	if os.Getenv(Variable) != "" {
+		return &Program{}
+	}
+	program, err := build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Program{program}
+}
+
+// Run runs a part of a test in a process whose code has a mutant. The part shows that the mutant is found.
+func (p *Program) Run(t *testing.T, name, mutant string, shows func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		switch os.Getenv(Variable) {
+		case mutant:
+			shows(t)
+		case "":
+			t.Parallel()
+			if err := p.again(t, mutant); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// again runs the part of a test in a process with its mutant.
+func (p *Program) again(t *testing.T, mutant string) error {
+	var names []string
+	for name := range strings.SplitSeq(t.Name(), "/") {
+		names = append(names, "^"+regexp.QuoteMeta(name)+"$")
+	}
+	c := exec.CommandContext(t.Context(), p.name, "-test.v", fmt.Sprintf("-test.short=%v", testing.Short()),
+		"-test.run", strings.Join(names, "/"))
+	c.Env = append(os.Environ(), Variable+"="+mutant)
+	text, err := c.CombinedOutput()
+	if err == nil && !strings.Contains(string(text), "--- PASS: "+t.Name()+" ") {
+		err = errors.New("this part did not run")
+	}
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, text)
+	}
+	return nil
+}
+
+// build makes the test program of the package in the working directory with all mutants.
+func build(out string) (string, error) {
+	module, err := os.Getwd()
+	for ; err == nil; module = filepath.Dir(module) {
+		if _, missing := os.Stat(filepath.Join(module, "go.mod")); missing == nil {
+			break
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	all, err := Load(os.DirFS(filepath.Join(module, "test", "mutants")))
+	if err != nil {
+		return "", err
+	}
+	overlay, err := Overlay(module, out, all)
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(out, "mutants.test")
+	if text, err := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", program, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go test -c -overlay: %w\n%s", err, text)
+	}
+	return program, nil
+}
