@@ -62,7 +62,7 @@ func (p *Protocol) onVote(from view.MemberID, m *peerv1.Message) {
 func (p *Protocol) Adopt(key, encoded []byte) error {
 	return p.AdoptMerged(key, encoded, func(ours, theirs base.Acceptor) base.Acceptor {
 		merged := ours
-		if above(theirs.Accepted, ours.Accepted) || p.mistakes.AdoptBlindly {
+		if above(theirs.Accepted, ours.Accepted) {
 			merged = base.Acceptor{Promised: ours.Promised, Accepted: theirs.Accepted, State: theirs.State}
 		}
 		for _, b := range []base.Ballot{theirs.Promised, merged.Accepted} {

@@ -30,7 +30,6 @@ import (
 type Protocol struct {
 	base.Acceptors
 	base.Settled
-	mistakes   Mistakes
 	me         register.Writer // names ballots: no two processes have the same
 	author     register.Writer // names changes: their numbers go on over restarts
 	lastChange uint64          // number of the author's last change
@@ -44,20 +43,8 @@ var _ member.Inner = (*Protocol)(nil)
 
 // Factory makes the protocol for a member.
 func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return newProtocol(config, journal, known, Mistakes{})
-}
-
-// FactoryWith is Factory with mistakes put back, for tests.
-func FactoryWith(m Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-		return newProtocol(config, journal, known, m)
-	}
-}
-
-func newProtocol(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, m Mistakes) *Protocol {
 	p := &Protocol{
-		Acceptors:  base.Acceptors{Base: base.New("caspaxos", config, journal, known), ReplyVolatile: m.AckBeforePersist},
-		mistakes:   m,
+		Acceptors:  base.Acceptors{Base: base.New("caspaxos", config, journal, known)},
 		lastChange: uint64(config.Boot) << 32,
 		queues:     map[string][]*operation{},
 	}
@@ -71,7 +58,7 @@ func (p *Protocol) Submit(r protocol.Request) {
 		return
 	}
 	o := &operation{Operation: base.Operation{Request: r, Key: []byte(r.Operation.Key)}}
-	if earlier, ok := r.Resume.(resume); ok && !p.mistakes.ResumeAsNew {
+	if earlier, ok := r.Resume.(resume); ok {
 		p.Took(pathResumed)
 		o.change, o.left = earlier.change, true
 	} else if !o.reads() {

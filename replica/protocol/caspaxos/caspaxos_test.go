@@ -16,13 +16,16 @@ import (
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 func TestScripts(t *testing.T) { script.Run(t, "testdata/correct", caspaxos.Factory) }
 
 // TestForgottenChange shows what the table of a state is for, step by step.
 func TestForgottenChange(t *testing.T) {
-	script.Run(t, "testdata/mistakes/ForgetChanges.txt", caspaxos.FactoryWith(caspaxos.Mistakes{ForgetChanges: true}))
+	mutants.Build(t).Run(t, "it", "caspaxos/forget-changes", func(t *testing.T) {
+		script.Run(t, "testdata/mistakes/forget-changes.txt", caspaxos.Factory)
+	})
 }
 
 // What is copied from another disk was not accepted by this one; what was promised there is promised here, and what is
@@ -118,33 +121,43 @@ func TestMistakesAreFound(t *testing.T) {
 		Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Loss, faults.Crash}, Members: []int{3, 5},
 	}
 	changes := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, Members: []int{3, 5}}
+	found := mutants.Build(t)
 	for _, c := range []struct {
-		name     string
-		mistakes caspaxos.Mistakes
-		member   member.Mistakes
+		mutant  string
+		options schedule.Options
+	}{
+		{"base/ack-before-persist", crashes},
+		{"caspaxos/complete-before-persist", crash},
+		{"caspaxos/ignore-accepted", all},
+		{"caspaxos/forget-changes", all},
+		{"caspaxos/forget-sessions", all},
+		{"caspaxos/resume-as-new", changes},
+		{"caspaxos/adopt-blindly", changes},
+	} {
+		found.Run(t, c.mutant, c.mutant, func(t *testing.T) { mustFind(t, c.options, member.Mistakes{}) })
+	}
+	for name, c := range map[string]struct {
+		mistakes member.Mistakes
 		options  schedule.Options
 	}{
-		{"AckBeforePersist", caspaxos.Mistakes{AckBeforePersist: true}, member.Mistakes{}, crashes},
-		{"CompleteBeforePersist", caspaxos.Mistakes{CompleteBeforePersist: true}, member.Mistakes{}, crash},
-		{"IgnoreAccepted", caspaxos.Mistakes{IgnoreAccepted: true}, member.Mistakes{}, all},
-		{"ForgetChanges", caspaxos.Mistakes{ForgetChanges: true}, member.Mistakes{}, all},
-		{"ForgetSessions", caspaxos.Mistakes{ForgetSessions: true}, member.Mistakes{}, all},
-		{"ResumeAsNew", caspaxos.Mistakes{ResumeAsNew: true}, member.Mistakes{}, changes},
-		{"AdoptBlindly", caspaxos.Mistakes{AdoptBlindly: true}, member.Mistakes{}, changes},
-		{"VoteAtOnce", caspaxos.Mistakes{}, member.Mistakes{VoteAtOnce: true}, wipes},
-		{"CountOneSide", caspaxos.Mistakes{}, member.Mistakes{CountOneSide: true}, changes},
+		"VoteAtOnce":   {member.Mistakes{VoteAtOnce: true}, wipes},
+		"CountOneSide": {member.Mistakes{CountOneSide: true}, changes},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			c.options.RMWs = schedule.ManyRMWs
-			start := simulator.MemberWith(caspaxos.FactoryWith(c.mistakes), c.member)
-			for seed := uint64(1); seed <= 2000; seed++ {
-				f := simulator.Run(schedule.Draw(seed, c.options), start, nil).Failure
-				if f != nil && f.Class == check.Violation {
-					t.Logf("seed %d: %.200v", seed, f)
-					return
-				}
-			}
-			t.Error("not found in 2000 seeds")
-		})
+		t.Run(name, func(t *testing.T) { mustFind(t, c.options, c.mistakes) })
 	}
+}
+
+// mustFind searches for a violation.
+func mustFind(t *testing.T, options schedule.Options, mistakes member.Mistakes) {
+	t.Helper()
+	options.RMWs = schedule.ManyRMWs
+	start := simulator.MemberWith(caspaxos.Factory, mistakes)
+	for seed := uint64(1); seed <= 2000; seed++ {
+		f := simulator.Run(schedule.Draw(seed, options), start, nil).Failure
+		if f != nil && f.Class == check.Violation {
+			t.Logf("seed %d: %.200v", seed, f)
+			return
+		}
+	}
+	t.Error("not found in 2000 seeds")
 }

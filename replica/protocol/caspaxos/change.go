@@ -17,13 +17,13 @@ func (p *Protocol) change(from base.State, o *operation) (next base.State, answe
 		p.Fault("the table of key %q is damaged: %w", o.Key, err)
 		return from, wire.Answer(register.Versioned{Carstamp: from.Carstamp}), true
 	}
-	if last := session.RecallBatch(table, p.author, o.change, 1); last != nil && !p.mistakes.ForgetChanges {
+	if last := session.RecallBatch(table, p.author, o.change, 1); last != nil {
 		p.Took(pathAlreadyIn)
 		return from, last[0], true
 	}
 	op := o.Request.Operation
 	command := wire.Command(op)
-	if op.Kind == register.RMW && !p.mistakes.ForgetSessions {
+	if op.Kind == register.RMW {
 		if answer = session.Recall(table, command); answer != nil {
 			p.Took(pathDuplicate)
 			return from, answer, true

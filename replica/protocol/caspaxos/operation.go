@@ -108,7 +108,7 @@ func (p *Protocol) collect(o *operation, own base.Acceptor) {
 // count notes an answer with a state.
 func (p *Protocol) count(o *operation, from view.MemberID, a base.Acceptor) {
 	o.answered.Answer(p.Incarnations, from)
-	if above(a.Accepted, o.best.Accepted) && !p.mistakes.IgnoreAccepted {
+	if above(a.Accepted, o.best.Accepted) {
 		o.best = a
 		o.agreed.Restart()
 	}
@@ -280,8 +280,7 @@ func (p *Protocol) retransmit(o *operation) {
 // finish completes an operation as its answer says. The own acceptor was counted, so it must be durable.
 func (p *Protocol) finish(o *operation) {
 	p.end(o)
-	durable := p.Durable(o.Key) || p.mistakes.CompleteBeforePersist
-	p.CompleteWhen(durable, o.Request.Handle, wire.Result(o.answer, o.Trips, o.Trips <= 1))
+	p.CompleteWhen(p.Durable(o.Key), o.Request.Handle, wire.Result(o.answer, o.Trips, o.Trips <= 1))
 }
 
 // expire gives up an operation at its deadline.
