@@ -3,22 +3,26 @@ package simulator
 import (
 	"testing"
 
-	"github.com/georegister/georegister/replica/simulator/faults"
-
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/raft"
+	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // shortLog makes members that were cut off for a while fetch each other's state.
 var shortLog = raft.Tuning{Entries: 8, Bytes: 1 << 20}
 
-func raftWith(m raft.Mistakes) Start { return Member(raft.FactoryWith(shortLog, m)) }
+func shortRaft(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
+	return raft.New(config, journal, known, shortLog, nil)
+}
 
 func TestRaftSurvives(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
-		Start: raftWith(raft.Mistakes{}), First: 1, Seeds: seedsFor(t),
+		Start: Member(shortRaft), First: 1, Seeds: seedsFor(t),
 		Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}},
 	}, raft.Paths())
 }
@@ -27,7 +31,7 @@ func TestRaftSurvives(t *testing.T) {
 func TestRaftSurvivesDuels(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
-		Start: raftWith(raft.Mistakes{}), First: 1, Seeds: seedsFor(t) / 4,
+		Start: Member(shortRaft), First: 1, Seeds: seedsFor(t) / 4,
 		Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}, Impatient: true},
 	}, nil)
 }
@@ -35,14 +39,13 @@ func TestRaftSurvivesDuels(t *testing.T) {
 func TestRaftSurvivesChanges(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
-		Start: raftWith(raft.Mistakes{}), First: 1, Seeds: seedsFor(t),
+		Start: Member(shortRaft), First: 1, Seeds: seedsFor(t),
 		Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}},
 	}, append(changePathsFor(t), raft.ChangePaths()...))
 }
 
 func TestMistakesOfRaftAreFound(t *testing.T) {
 	t.Parallel()
-	type mistakes = raft.Mistakes
 	all := schedule.Options{Faults: wholeDisks(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	// The rarer ones are looked for where they live.
 	stops := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Torn, faults.Partition, faults.Loss, faults.Reorder}, RMWs: schedule.ManyRMWs, Members: []int{3}}
@@ -50,33 +53,44 @@ func TestMistakesOfRaftAreFound(t *testing.T) {
 	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Partition, faults.Loss, faults.Crash}, RMWs: schedule.ManyRMWs, Members: []int{3}}
 	changes := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	duels := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Crash, faults.Loss, faults.Torn}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}, Impatient: true}
+	found := mutants.Build(t)
 	for _, c := range []struct {
-		name     string
-		mistakes mistakes
-		member   member.Mistakes
-		manager  schedule.ManagerMistakes
-		options  schedule.Options
-		after    uint64
-		seeds    int
+		mutant  string
+		options schedule.Options
+		after   uint64
+		seeds   int
 	}{
-		{"AckBeforePersist", mistakes{AckBeforePersist: true}, member.Mistakes{}, schedule.ManagerMistakes{}, stops, 0, 500},
-		{"ReadWithoutIndex", mistakes{ReadWithoutIndex: true}, member.Mistakes{}, schedule.ManagerMistakes{}, cuts, 300, 1000},
-		{"ForgetVote", mistakes{ForgetVote: true}, member.Mistakes{}, schedule.ManagerMistakes{}, duels, 440, 1500},
-		{"ForgetAuthors", mistakes{ForgetAuthors: true}, member.Mistakes{}, schedule.ManagerMistakes{}, all, 0, 500},
-		{"ForgetSessions", mistakes{ForgetSessions: true}, member.Mistakes{}, schedule.ManagerMistakes{}, all, 0, 500},
-		{"AdoptBlindly", mistakes{AdoptBlindly: true}, member.Mistakes{}, schedule.ManagerMistakes{}, changes, 0, 1000},
-		{"CountOneSide", mistakes{CountOneSide: true}, member.Mistakes{}, schedule.ManagerMistakes{}, changes, 0, 1000},
-		{"ResumeAsNew", mistakes{ResumeAsNew: true}, member.Mistakes{}, schedule.ManagerMistakes{}, changes, 0, 1000},
-		{"VoteAtOnce", mistakes{}, member.Mistakes{VoteAtOnce: true}, schedule.ManagerMistakes{}, wipes, 0, 500},
-		{"SkipSettling", mistakes{}, member.Mistakes{SkipSettling: true}, schedule.ManagerMistakes{}, wipes, 0, 2000},
-		{"KeepIncarnation", mistakes{}, member.Mistakes{KeepIncarnation: true}, schedule.ManagerMistakes{}, wipes, 520, 3000},
-		{"SettledAtOnce", mistakes{}, member.Mistakes{SettledAtOnce: true}, schedule.ManagerMistakes{}, changes, 200, 1000},
-		// CountDeadDisks and ForgetTerm: see the protocol's own tests.
-		{"a change is finished early", mistakes{}, member.Mistakes{}, schedule.ManagerMistakes{Uncovered: true}, changes, 0, 1000},
+		{"raft/ack-before-persist", stops, 0, 500},
+		{"raft/read-without-index", cuts, 300, 1000},
+		{"raft/forget-vote", duels, 440, 1500},
+		{"raft/forget-authors", all, 0, 500},
+		{"raft/forget-sessions", all, 0, 500},
+		{"raft/adopt-blindly", changes, 0, 1000},
+		{"raft/count-one-side", changes, 0, 1000},
+		{"raft/resume-as-new", changes, 0, 1000},
+		// raft/count-dead-disks and raft/forget-term: see the protocol's own tests.
+	} {
+		found.Run(t, c.mutant, c.mutant, func(t *testing.T) {
+			mustFind(t, drawn(c.options), Member(shortRaft), c.after, c.seeds, harm)
+		})
+	}
+	for _, c := range []struct {
+		name    string
+		member  member.Mistakes
+		manager schedule.ManagerMistakes
+		options schedule.Options
+		after   uint64
+		seeds   int
+	}{
+		{"VoteAtOnce", member.Mistakes{VoteAtOnce: true}, schedule.ManagerMistakes{}, wipes, 0, 500},
+		{"SkipSettling", member.Mistakes{SkipSettling: true}, schedule.ManagerMistakes{}, wipes, 0, 2000},
+		{"KeepIncarnation", member.Mistakes{KeepIncarnation: true}, schedule.ManagerMistakes{}, wipes, 520, 3000},
+		{"SettledAtOnce", member.Mistakes{SettledAtOnce: true}, schedule.ManagerMistakes{}, changes, 200, 1000},
+		{"a change is finished early", member.Mistakes{}, schedule.ManagerMistakes{Uncovered: true}, changes, 0, 1000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.options.Mistakes = c.manager
-			mustFind(t, drawn(c.options), MemberWith(raft.FactoryWith(shortLog, c.mistakes), c.member), c.after, c.seeds, harm)
+			mustFind(t, drawn(c.options), MemberWith(shortRaft, c.member), c.after, c.seeds, harm)
 		})
 	}
 }

@@ -51,7 +51,7 @@ func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.In
 // FactoryWith is Factory with another tuning, and with known bugs put back, for tests.
 func FactoryWith(tuning Tuning, mistakes Mistakes) member.Factory {
 	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-		return raft.New(config, journal, known, tuning.Log, raft.Mistakes{}, func(r *raft.Protocol) raft.Extension {
+		return raft.New(config, journal, known, tuning.Log, func(r *raft.Protocol) raft.Extension {
 			p := &Protocol{raft: r, mistakes: mistakes, attempts: map[uint64]*attempt{}}
 			p.loadWitness(tuning.Slots)
 			return p

@@ -39,7 +39,7 @@ type clients struct {
 // begin takes up an operation.
 func (c *clients) begin(r protocol.Request) {
 	o := &operation{Operation: base.Operation{Request: r}}
-	if done, resumed := r.Resume.(resume); resumed && r.Operation.Kind != register.Read && !c.mistakes.ResumeAsNew {
+	if done, resumed := r.Resume.(resume); resumed && r.Operation.Kind != register.Read {
 		if done.author != c.author {
 			c.Complete(r.Handle,
 				register.Result{
@@ -131,7 +131,7 @@ func (c *clients) trips(o *operation) int {
 func (c *clients) finish(o *operation, index uint64, r register.Result) {
 	r.RoundTrips = c.trips(o)
 	c.operations.End(o)
-	c.CompleteWhen(c.durable() >= index || c.mistakes.AckBeforePersist, o.Request.Handle, r)
+	c.CompleteWhen(c.durable() >= index, o.Request.Handle, r)
 }
 
 // finishUnseen answers a client whose command was executed, but not by this member: it took the state from another one.

@@ -190,7 +190,7 @@ func (d *records) electorate() *raftpb.ConfState {
 		return ids
 	}
 	c := &raftpb.ConfState{Voters: ids(d.Config.View.After())}
-	if d.Config.View.Joint() && !d.mistakes.CountOneSide {
+	if d.Config.View.Joint() {
 		c.VotersOutgoing = ids(d.Config.View.Before())
 	}
 	return raftpb.EnsureConfState(c)

@@ -13,17 +13,18 @@ import (
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // lone is member 1 of three, on an empty disk.
-func lone(m Mistakes) (*Protocol, *quorum.Incarnations, *protocol.Journal) {
+func lone() (*Protocol, *quorum.Incarnations, *protocol.Journal) {
 	c := protocol.Config{
 		Self: 1, View: view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}},
 		Nearest: []view.MemberID{2, 3}, Boot: 1, Retry: time.Second, Suspect: 3 * time.Second,
 		Functions: register.NewRegistry(),
 	}
 	r, j := quorum.FirstDisks(c.View), protocol.NewJournal(protocoltest.Disk{})
-	return New(c, j, r, DefaultTuning(), m, nil), r, j
+	return New(c, j, r, DefaultTuning(), nil), r, j
 }
 
 // turn takes what the member says, as messages of the library; its batch is durable at once.
@@ -56,8 +57,8 @@ func hear(t *testing.T, p *Protocol, m *raftpb.Message) {
 // A lost disk may have voted in any term that those who adopted its successor know of. Who was lost may not vote again
 // there.
 func TestNewcomerVotesForNobodyInTermsOfItsLostDisk(t *testing.T) {
-	for _, mistake := range []bool{false, true} {
-		p, _, j := lone(Mistakes{ForgetTerm: mistake})
+	test := func(t *testing.T, mistake bool) {
+		p, _, j := lone()
 		raw, err := (&peerv1.RaftHard{Term: 5, Vote: 3, Commit: 9}).MarshalVT()
 		if err != nil {
 			t.Fatal(err)
@@ -76,18 +77,20 @@ func TestNewcomerVotesForNobodyInTermsOfItsLostDisk(t *testing.T) {
 			return granted
 		}
 		if got := votes(5); got != mistake {
-			t.Errorf("with the mistake %v, it votes in the term of its lost disk: %v", mistake, got)
+			t.Errorf("it votes in the term of its lost disk: %v", got)
 		}
 		if !votes(6) {
-			t.Errorf("with the mistake %v, it does not vote in a later term", mistake)
+			t.Error("it does not vote in a later term")
 		}
 	}
+	t.Run("correct", func(t *testing.T) { test(t, false) })
+	mutants.Build(t).Run(t, "mistake", "raft/forget-term", func(t *testing.T) { test(t, true) })
 }
 
 // What a leader counted of a disk that is lost is void: it begins anew.
 func TestLeaderCountsNoLostDisk(t *testing.T) {
-	for _, mistake := range []bool{false, true} {
-		p, incarnations, j := lone(Mistakes{CountDeadDisks: mistake})
+	test := func(t *testing.T, mistake bool) {
+		p, incarnations, j := lone()
 		p.Tick(0)
 		for range 2 { // pre-votes, then votes
 			for _, m := range turn(t, p, j) {
@@ -105,7 +108,9 @@ func TestLeaderCountsNoLostDisk(t *testing.T) {
 		incarnations.Learn(3, 2)
 		turn(t, p, j)
 		if p.elect.leads != mistake {
-			t.Errorf("with the mistake %v, it leads on: %v", mistake, p.elect.leads)
+			t.Errorf("it leads on: %v", p.elect.leads)
 		}
 	}
+	t.Run("correct", func(t *testing.T) { test(t, false) })
+	mutants.Build(t).Run(t, "mistake", "raft/count-dead-disks", func(t *testing.T) { test(t, true) })
 }

@@ -72,7 +72,7 @@ func (r *run) next(e *raftpb.Entry) *peerv1.RaftEntry {
 // execute executes a command once, and returns the key's state and the answer. The state is nil if the command is over,
 // and the answer if the state has the command already, and so does not tell it.
 func (r *run) execute(c *peerv1.RaftCommand, at register.Carstamp) (*peerv1.KeyState, *peerv1.Answer) {
-	if r.Over(c.Author, c.Number) && !r.mistakes.ForgetAuthors {
+	if r.Over(c.Author, c.Number) {
 		r.Took(pathAgain)
 		return nil, nil
 	}
@@ -84,7 +84,7 @@ func (r *run) execute(c *peerv1.RaftCommand, at register.Carstamp) (*peerv1.KeyS
 		r.byKey[string(c.Key)] = t
 		r.order = append(r.order, t)
 	}
-	if t.loaded >= at.Timestamp && !r.mistakes.AdoptBlindly {
+	if t.loaded >= at.Timestamp {
 		return t.state, nil
 	}
 	t.dirty = true
@@ -111,11 +111,9 @@ func (m *machine) Perform(state *peerv1.KeyState, c *peerv1.RaftCommand, at regi
 
 // performRMW executes an rmw, unless it is the duplicate of one that its client sent through another coordinator.
 func (m *machine) performRMW(state *peerv1.KeyState, c *peerv1.Command, at register.Carstamp) *peerv1.Answer {
-	if !m.mistakes.ForgetSessions {
-		if answer := session.Recall(state, c); answer != nil {
-			m.Took(pathDuplicate)
-			return answer
-		}
+	if answer := session.Recall(state, c); answer != nil {
+		m.Took(pathDuplicate)
+		return answer
 	}
 	value := wire.OfRecord(state.Previous).Value
 	out, err := m.Config.Functions.Apply(value, wire.Call(c))

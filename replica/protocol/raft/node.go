@@ -172,11 +172,7 @@ func (p *Protocol) handle(rd lib.Ready) {
 		p.led(s.Lead, s.RaftState == lib.StateLeader)
 	}
 	if h := rd.HardState; !lib.IsEmptyHardState(h) {
-		vote := h.GetVote()
-		if p.mistakes.ForgetVote {
-			vote = 0
-		}
-		p.log.promise(h.GetTerm(), vote, h.GetCommit())
+		p.log.promise(h.GetTerm(), h.GetVote(), h.GetCommit())
 	}
 	p.log.append(rd.Entries)
 	p.appended(rd.Entries)

@@ -53,25 +53,17 @@ var _ member.Inner = (*Protocol)(nil)
 
 // Factory makes Raft for a member.
 func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return New(config, journal, known, DefaultTuning(), Mistakes{}, nil)
-}
-
-// FactoryWith is Factory with another tuning, and with known bugs put back, for tests.
-func FactoryWith(tuning Tuning, mistakes Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-		return New(config, journal, known, tuning, mistakes, nil)
-	}
+	return New(config, journal, known, DefaultTuning(), nil)
 }
 
 // New makes Raft for a member, with the extension that add makes, if any.
 func New(
-	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, tuning Tuning, mistakes Mistakes,
+	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, tuning Tuning,
 	add func(*Protocol) Extension,
 ) *Protocol {
 	b := base.New("raft", config, journal, known)
-	b.AckBeforePersist = mistakes.AckBeforePersist
 	p := &Protocol{
-		clients:   &clients{log: newLog(newMachine(records{b, mistakes}), tuning), author: b.Author()},
+		clients:   &clients{log: newLog(newMachine(records{b}), tuning), author: b.Author()},
 		known:     make([]view.Incarnation, config.View.Size()),
 		elect:     election{Base: b},
 		extension: none{},
@@ -153,7 +145,7 @@ func (p *Protocol) recount() {
 			news = news || m.ID != p.Config.Self
 		}
 	}
-	if news && p.counts() && !p.mistakes.CountDeadDisks {
+	if news && p.counts() {
 		p.Took(pathRecount)
 		if p.elect.leads {
 			p.elect.patience = p.Now // it is as good a leader as before

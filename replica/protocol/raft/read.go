@@ -42,10 +42,6 @@ func (p *Protocol) askReads() {
 	p.reads.last++
 	number := p.reads.last
 	p.reads.batches[number], p.reads.waiting = p.reads.waiting, nil
-	if p.mistakes.ReadWithoutIndex {
-		p.confirmed(number, p.applied.Index)
-		return
-	}
 	p.node.ReadIndex(binary.BigEndian.AppendUint64(nil, number))
 }
 

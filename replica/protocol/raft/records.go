@@ -30,7 +30,6 @@ var recordKinds = []byte{hardRecord, startRecord, entryRecord, appliedRecord, ba
 // records are what a member keeps in its journal.
 type records struct {
 	*base.Base
-	mistakes Mistakes
 }
 
 // record is a message of raft.proto that is kept.
@@ -82,7 +81,7 @@ func (d *records) merge(key, raw []byte) error {
 	if err := bounds.Decode(raw, theirs, bounds.Told); err != nil {
 		return err
 	}
-	if d.mistakes.AdoptBlindly || theirs.GetPrevious().GetTimestamp() > d.State(key).GetPrevious().GetTimestamp() {
+	if theirs.GetPrevious().GetTimestamp() > d.State(key).GetPrevious().GetTimestamp() {
 		d.Journal.Put(d.Keys.Record(stateRecord, key), slices.Clone(raw))
 	}
 	return nil

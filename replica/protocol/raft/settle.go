@@ -68,7 +68,7 @@ func (p *Protocol) Adopt(key, value []byte) error {
 		if err := bounds.Decode(value, theirs, bounds.Told); err != nil {
 			return err
 		}
-		if theirs.Term > p.log.hard.Term && !p.mistakes.ForgetTerm {
+		if theirs.Term > p.log.hard.Term {
 			p.log.promise(theirs.Term, uint64(p.Config.Self), 0)
 			p.restart()
 		}

@@ -2,21 +2,6 @@ package raft
 
 import "github.com/georegister/georegister/replica/protocol/base"
 
-// Mistakes put known bugs back, one each, for tests that show that the simulator finds them. The zero value
-// has none.
-type Mistakes struct {
-	AckBeforePersist bool // acknowledgements, votes and answers leave before what they promise is durable
-	ReadWithoutIndex bool // a leader answers reads without asking whether it still leads
-	ForgetVote       bool // a restarted member knows its term, but not its vote there
-	ForgetAuthors    bool // a command that a coordinator has handed over twice is executed twice
-	ForgetSessions   bool // an rmw that its client has sent through two coordinators is executed twice
-	CountDeadDisks   bool // what a lost disk had acknowledged goes on to count
-	ForgetTerm       bool // a newcomer votes in terms in which its lost disk has voted
-	AdoptBlindly     bool // a record of another member replaces what is newer here, and entries apply to what has them
-	CountOneSide     bool // quorums of a joint view count the members after the change alone
-	ResumeAsNew      bool // a command that goes on in another view gets a new number there
-}
-
 // The paths that Config.Count hears of.
 const (
 	pathElected   = "lead"             // this member was elected
