@@ -242,9 +242,9 @@ func TestWhoIsLeftBehindReadsNothingOld(t *testing.T) {
 	} { // order is irrelevant: each is a test
 		t.Run(name, func(t *testing.T) { mustNotFind(t, drawLeftBehind, start, 200) })
 	}
-	t.Run("AnsweredByOneSide", func(t *testing.T) {
-		wrong := rmwpaxos.FactoryWith(rmwpaxos.Options{}, rmwpaxos.Mistakes{AnsweredByOneSide: true})
-		mustFind(t, drawLeftBehind, Member(wrong), 0, 200, found(check.Violation))
+	mutant := "rmwpaxos/answered-by-one-side"
+	mutants.Build(t).Run(t, mutant, mutant, func(t *testing.T) {
+		mustFind(t, drawLeftBehind, Member(rmwpaxos.Factory), 0, 200, found(check.Violation))
 	})
 }
 

@@ -119,7 +119,7 @@ func TestRMWPaxosReadRetries(t *testing.T) {
 		if retries == 0 {
 			o.ReadRetries = -1 // its zero stands for 2
 		}
-		x := experiment(t, Member(rmwpaxos.FactoryWith(o, rmwpaxos.Mistakes{})), "ycsb-b", "CA", "VA", "IR", "OR", "JP")
+		x := experiment(t, Member(rmwpaxos.FactoryWith(o)), "ycsb-b", "CA", "VA", "IR", "OR", "JP")
 		x.Clients, x.Duration = 40, 12*time.Second
 		x.Workload.Keys, x.Workload.KeyCount = workload.Uniform, 1
 		figures := measure(t, x).Report.Figures()

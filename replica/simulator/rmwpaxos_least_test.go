@@ -7,6 +7,7 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // The register that applies updates at least once is linearizable for updates of which that can't be seen: what the
@@ -39,26 +40,24 @@ func TestRMWPaxosAtLeastOnceSurvivesChanges(t *testing.T) {
 // harm.
 func TestMistakesOfRMWPaxosAtLeastOnceAreFound(t *testing.T) {
 	t.Parallel()
-	type mistakes = rmwpaxos.Mistakes
 	every := schedule.Options{Faults: wholeDisks(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	writes := schedule.Options{Faults: wholeDisks(), RMWs: schedule.FewRMWs, Members: []int{3, 5}}
 	idempotent := schedule.Options{Faults: wholeDisks(), Idempotent: true, Members: []int{3, 5}}
+	found := mutants.Build(t)
 	for _, c := range []struct {
-		name     string
-		mistakes mistakes
-		options  schedule.Options
-		after    uint64
+		mutant  string
+		options schedule.Options
+		after   uint64
 	}{
-		{"AnyFunction", mistakes{AnyFunction: true}, every, 0},
-		{"AnyWrite", mistakes{AnyWrite: true}, writes, 0},
-		{"IgnoreHighest", mistakes{IgnoreHighest: true}, idempotent, 0},
-		{"ReadInconsistent", mistakes{ReadInconsistent: true}, idempotent, 0},
-		{"FastBlindly", mistakes{FastBlindly: true}, idempotent, 0},
-		{"NotGranted", mistakes{NotGranted: true}, idempotent, 1580},
+		{"rmwpaxos/any-function", every, 0},
+		{"rmwpaxos/any-write", writes, 0},
+		{"rmwpaxos/ignore-highest", idempotent, 0},
+		{"rmwpaxos/read-inconsistent", idempotent, 0},
+		{"rmwpaxos/fast-blindly", idempotent, 0},
+		{"rmwpaxos/not-granted", idempotent, 1580},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			start := Member(rmwpaxos.FactoryWith(rmwpaxos.Options{AtLeastOnce: true}, c.mistakes))
-			mustFind(t, drawn(c.options), start, c.after, 2000, harm)
+		found.Run(t, c.mutant, c.mutant, func(t *testing.T) {
+			mustFind(t, drawn(c.options), Member(rmwpaxos.AtLeastOnce), c.after, 2000, harm)
 		})
 	}
 	t.Run("refused", func(t *testing.T) { mustNotFind(t, drawn(every), Member(rmwpaxos.AtLeastOnce), 20) })

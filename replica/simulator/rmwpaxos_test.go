@@ -11,6 +11,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 func TestRMWPaxosSurvives(t *testing.T) {
@@ -40,7 +41,6 @@ func TestRMWPaxosSurvivesChanges(t *testing.T) {
 
 func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 	t.Parallel()
-	type mistakes = rmwpaxos.Mistakes
 	many := schedule.Options{Faults: wholeDisks(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	// The rarer ones are looked for where they live.
 	crashed := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Torn, faults.Partition, faults.Loss, faults.Reorder}, RMWs: schedule.ManyRMWs, Members: []int{3}}
@@ -48,49 +48,61 @@ func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 	copies := schedule.Options{Faults: []faults.Kind{faults.Duplicate, faults.Reorder, faults.Loss}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Loss, faults.Crash}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	changes := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
+	program := mutants.Build(t)
+	for _, c := range []struct {
+		mutant  string
+		options schedule.Options
+		after   uint64
+		seeds   int
+	}{
+		{"base/ack-before-persist", crashed, 0, 2000},
+		{"rmwpaxos/complete-before-persist", crash, 0, 2000},
+		{"rmwpaxos/round-without-boot", crash, 540, 2000},
+		{"rmwpaxos/not-granted", many, 1040, 2000},
+		{"rmwpaxos/ignore-highest", many, 0, 2000},
+		{"rmwpaxos/deny-at-once", copies, 1190, 2000},
+		{"rmwpaxos/read-inconsistent", many, 20, 2000},
+		{"rmwpaxos/fast-blindly", many, 0, 2000},
+		{"rmwpaxos/any-attempt", copies, 0, 2000},
+		{"rmwpaxos/forget-batches", many, 0, 2000},
+		{"rmwpaxos/forget-sessions", many, 0, 2000},
+		{"rmwpaxos/adopt-blindly", changes, 0, 2000},
+		{"rmwpaxos/resume-as-new", changes, 0, 500},
+		// equal-numbers, keep-duelling, vote-before-persist, copy-votes and count-old-votes: see below. count-dead-disks:
+		// see TestLostDisksAreFenced. answered-by-one-side: see TestWhoIsLeftBehindReadsNothingOld.
+	} {
+		program.Run(t, c.mutant, c.mutant, func(t *testing.T) {
+			mustFind(t, drawn(c.options), Member(rmwpaxos.Factory), c.after, c.seeds, harm)
+		})
+	}
 	for _, c := range []struct {
 		name     string
-		mistakes mistakes
-		member   member.Mistakes
+		mistakes member.Mistakes
 		options  schedule.Options
 		after    uint64
 		seeds    int
 	}{
-		{"AckBeforePersist", mistakes{AckBeforePersist: true}, member.Mistakes{}, crashed, 0, 2000},
-		{"CompleteBeforePersist", mistakes{CompleteBeforePersist: true}, member.Mistakes{}, crash, 0, 2000},
-		{"RoundWithoutBoot", mistakes{RoundWithoutBoot: true}, member.Mistakes{}, crash, 540, 2000},
-		{"NotGranted", mistakes{NotGranted: true}, member.Mistakes{}, many, 1040, 2000},
-		{"IgnoreHighest", mistakes{IgnoreHighest: true}, member.Mistakes{}, many, 0, 2000},
-		{"DenyAtOnce", mistakes{DenyAtOnce: true}, member.Mistakes{}, copies, 1190, 2000},
-		{"ReadInconsistent", mistakes{ReadInconsistent: true}, member.Mistakes{}, many, 20, 2000},
-		{"FastBlindly", mistakes{FastBlindly: true}, member.Mistakes{}, many, 0, 2000},
-		{"AnyAttempt", mistakes{AnyAttempt: true}, member.Mistakes{}, copies, 0, 2000},
-		{"ForgetBatches", mistakes{ForgetBatches: true}, member.Mistakes{}, many, 0, 2000},
-		{"ForgetSessions", mistakes{ForgetSessions: true}, member.Mistakes{}, many, 0, 2000},
-		{"VoteAtOnce", mistakes{}, member.Mistakes{VoteAtOnce: true}, wipes, 0, 500},
-		{"TransferFromOne", mistakes{}, member.Mistakes{TransferFromOne: true}, wipes, 300, 2000},
-		{"AdoptBlindly", mistakes{AdoptBlindly: true}, member.Mistakes{}, changes, 0, 2000},
-		{"ResumeAsNew", mistakes{ResumeAsNew: true}, member.Mistakes{}, changes, 0, 500},
-		{"FetchFromOne", mistakes{}, member.Mistakes{FetchFromOne: true}, changes, 40, 2000},
-		{"CountOneSide", mistakes{}, member.Mistakes{CountOneSide: true}, changes, 0, 500},
-		// EqualNumbers, VoteBeforePersist, CopyVotes and CountOldVotes: see below. CountDeadDisks and KeepIncarnation: see
-		// TestLostDisksAreFenced. AnsweredByOneSide: see TestWhoIsLeftBehindReadsNothingOld.
+		{"VoteAtOnce", member.Mistakes{VoteAtOnce: true}, wipes, 0, 500},
+		{"TransferFromOne", member.Mistakes{TransferFromOne: true}, wipes, 300, 2000},
+		{"FetchFromOne", member.Mistakes{FetchFromOne: true}, changes, 40, 2000},
+		{"CountOneSide", member.Mistakes{CountOneSide: true}, changes, 0, 500},
+		// KeepIncarnation: see TestLostDisksAreFenced.
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			mustFind(t, drawn(c.options), MemberWith(rmwpaxos.FactoryWith(rmwpaxos.Options{}, c.mistakes), c.member), c.after, c.seeds, harm)
+			mustFind(t, drawn(c.options), MemberWith(rmwpaxos.Factory, c.mistakes), c.after, c.seeds, harm)
 		})
 	}
 	// Of proposers that insist; who hands over seldom asks for the same round as another.
-	t.Run("EqualNumbers", func(t *testing.T) {
-		reordered := drawn(schedule.Options{Faults: []faults.Kind{faults.Reorder}, RMWs: schedule.ManyRMWs, Members: []int{3}})
-		insist := rmwpaxos.Options{Insist: true}
-		mustNotFind(t, reordered, Member(rmwpaxos.FactoryWith(insist, mistakes{})), 300)
-		mustFind(t, reordered, Member(rmwpaxos.FactoryWith(insist, mistakes{EqualNumbers: true})), 80, 2000, harm)
+	reordered := drawn(schedule.Options{Faults: []faults.Kind{faults.Reorder}, RMWs: schedule.ManyRMWs, Members: []int{3}})
+	insist := Member(rmwpaxos.FactoryWith(rmwpaxos.Options{Insist: true}))
+	t.Run("insist", func(t *testing.T) { mustNotFind(t, reordered, insist, 300) })
+	program.Run(t, "rmwpaxos/equal-numbers", "rmwpaxos/equal-numbers", func(t *testing.T) {
+		mustFind(t, reordered, insist, 80, 2000, harm)
 	})
-	t.Run("KeepDuelling", func(t *testing.T) { // without any fault
-		calm := drawn(schedule.Options{RMWs: schedule.ManyRMWs, Members: []int{3, 5}})
-		mustNotFind(t, calm, Member(rmwpaxos.Factory), 200)
-		mustFind(t, calm, Member(rmwpaxos.FactoryWith(rmwpaxos.Options{}, mistakes{KeepDuelling: true})), 0, 200, found(check.Stuck))
+	calm := drawn(schedule.Options{RMWs: schedule.ManyRMWs, Members: []int{3, 5}}) // without any fault
+	t.Run("calm", func(t *testing.T) { mustNotFind(t, calm, Member(rmwpaxos.Factory), 200) })
+	program.Run(t, "rmwpaxos/keep-duelling", "rmwpaxos/keep-duelling", func(t *testing.T) {
+		mustFind(t, calm, Member(rmwpaxos.Factory), 0, 200, found(check.Stuck))
 	})
 }
 
@@ -168,18 +180,13 @@ func drawOldVotes(seed uint64) schedule.Schedule {
 // What random schedules come to too seldom.
 func TestRareMistakesOfRMWPaxosAreFound(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name  string
-		draw  func(uint64) schedule.Schedule
-		wrong rmwpaxos.Mistakes
-	}{
-		{"VoteBeforePersist", drawForgottenPromise, rmwpaxos.Mistakes{VoteBeforePersist: true}},
-		{"CopyVotes", drawCopies, rmwpaxos.Mistakes{CopyVotes: true}},
-		{"CountOldVotes", drawOldVotes, rmwpaxos.Mistakes{CountOldVotes: true}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			mustNotFind(t, c.draw, Member(rmwpaxos.Factory), 500)
-			mustFind(t, c.draw, Member(rmwpaxos.FactoryWith(rmwpaxos.Options{}, c.wrong)), 0, 500, harm)
-		})
+	found := mutants.Build(t)
+	for mutant, draw := range map[string]func(uint64) schedule.Schedule{
+		"rmwpaxos/vote-before-persist": drawForgottenPromise,
+		"rmwpaxos/copy-votes":          drawCopies,
+		"rmwpaxos/count-old-votes":     drawOldVotes,
+	} { // order is irrelevant: each is a test
+		t.Run("without "+mutant, func(t *testing.T) { mustNotFind(t, draw, Member(rmwpaxos.Factory), 500) })
+		found.Run(t, mutant, mutant, func(t *testing.T) { mustFind(t, draw, Member(rmwpaxos.Factory), 0, 500, harm) })
 	}
 }

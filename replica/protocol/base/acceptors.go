@@ -66,9 +66,6 @@ type Acceptor struct {
 // RMWPaxos.
 type Acceptors struct {
 	*Base
-	// ReplyVolatile is a known bug, for tests: an acceptor answers before its record is durable.
-	ReplyVolatile bool
-
 	says slab.Of[peerv1.RMWPaxos]
 }
 
@@ -187,5 +184,5 @@ func (a *Acceptors) Answer(to view.MemberID, question *peerv1.Message, acceptor 
 
 // Reply sends an answer once what this member's acceptor holds of the key is durable.
 func (a *Acceptors) Reply(to view.MemberID, m *peerv1.Message) {
-	a.Base.Reply(a.ReplyVolatile || a.Durable(m.Key), to, m)
+	a.Base.Reply(a.Durable(m.Key), to, m)
 }

@@ -41,7 +41,7 @@ func (p *Protocol) grant(key []byte, asked round) (acceptor, bool) {
 		return a, true
 	case asked.Number == 0:
 		a.Promised = numbered(asked, a.Promised.Number+1)
-	case above(asked, a.Promised), p.mistakes.EqualNumbers && asked.Number == a.Promised.Number:
+	case above(asked, a.Promised):
 		a.Promised = asked
 	default:
 		return a, false
@@ -63,7 +63,7 @@ func (p *Protocol) vote(key []byte, r round, s state) (acceptor, bool) {
 	switch {
 	case a.Accepted == r && a.AcceptedIn == p.Config.View.Epoch:
 		return a, true
-	case above(r, a.Promised), r == a.Promised, p.mistakes.EqualNumbers && r.Number == a.Promised.Number:
+	case above(r, a.Promised), r == a.Promised:
 	default:
 		return a, false
 	}
@@ -92,16 +92,10 @@ func (p *Protocol) learn(key []byte, r round, s state) {
 // to be chosen (docs/protocols.md, RMWPaxos).
 func (p *Protocol) Adopt(key, encoded []byte) error {
 	return p.AdoptMerged(key, encoded, func(ours, theirs acceptor) acceptor {
-		if p.mistakes.AdoptBlindly {
-			return theirs
-		}
 		merged := ours
 		merged.Promised = join(ours.Promised, theirs.Promised)
 		if above(theirs.Accepted, ours.Accepted) {
 			merged.Accepted, merged.AcceptedIn, merged.State = theirs.Accepted, 0, theirs.State
-			if p.mistakes.CopyVotes {
-				merged.AcceptedIn = theirs.AcceptedIn
-			}
 		}
 		return merged
 	})

@@ -77,7 +77,7 @@ func (a *application) batch(b *batch) []*peerv1.Answer {
 	switch {
 	case a.protocol.options.AtLeastOnce: // what changes nothing never will
 		a.changed = a.changed || changed
-	case changed || (b.left || b.from != 0) && !a.protocol.mistakes.DenyAtOnce:
+	case changed || b.left || b.from != 0:
 		a.changed = true
 		a.note(b, answers)
 	}
@@ -86,7 +86,7 @@ func (a *application) batch(b *batch) []*peerv1.Answer {
 
 // done returns what a batch has answered, if it is in the state.
 func (a *application) done(b *batch) []*peerv1.Answer {
-	if a.protocol.options.AtLeastOnce || a.protocol.mistakes.ForgetBatches || len(a.next.Table) == 0 && a.table == nil {
+	if a.protocol.options.AtLeastOnce || len(a.next.Table) == 0 && a.table == nil {
 		return nil
 	}
 	return session.RecallBatch(a.open(), b.author, b.number, len(b.commands))
@@ -126,7 +126,7 @@ func (a *application) command(c *peerv1.Command) (*peerv1.Answer, bool) {
 	var table *peerv1.KeyState
 	if c.Session != 0 { // at least once, commands have none
 		table = a.open()
-		if answer := session.Recall(table, c); answer != nil && !p.mistakes.ForgetSessions {
+		if answer := session.Recall(table, c); answer != nil {
 			p.Took(pathDuplicate)
 			return answer, false
 		}

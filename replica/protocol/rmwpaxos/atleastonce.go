@@ -22,11 +22,9 @@ func (p *Protocol) refused(r protocol.Request) bool {
 	message := ""
 	switch op := r.Operation; op.Kind {
 	case register.Write:
-		if !p.mistakes.AnyWrite {
-			message = writeRefusal
-		}
+		message = writeRefusal
 	case register.RMW:
-		if !p.Config.Functions.Idempotent(op.Call.Function) && !p.mistakes.AnyFunction {
+		if !p.Config.Functions.Idempotent(op.Call.Function) {
 			message = fmt.Sprintf("rmw function %s is not idempotent, and protocol RMWPaxosAtLeastOnce may apply an "+
 				"update more than once: call one of %s, or use "+
 				"protocol RMWPaxos", op.Call.Function, strings.Join(p.Config.Functions.IdempotentNames(), ", "))

@@ -50,7 +50,7 @@ func (p *Protocol) lose(o *object, d *instance) {
 		o.mine.lost = d.lost
 	}
 	o.lead = lead{}
-	if p.mistakes.KeepDuelling || d.lost == 1 && d.stage == preparing && (p.options.Insist || !d.replies.contended()) {
+	if d.lost == 1 && d.stage == preparing && (p.options.Insist || !d.replies.contended()) {
 		p.prepare(o, d, d.highest+1)
 		return
 	}

@@ -118,13 +118,13 @@ func (p *Protocol) ask(o *object, d *instance, to []view.MemberID) {
 		return
 	}
 	d.proposal.Put(m)
-	p.SendAllWhen(p.Durable(o.key) || p.mistakes.VoteBeforePersist, to, m)
+	p.SendAllWhen(p.Durable(o.key), to, m)
 }
 
 // onAnswer counts ACK, VOTED and NACK, if they name the attempt and the round that this member waits for.
 func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
 	o := p.objects[string(m.Key)]
-	if o == nil || o.instance == nil || o.instance.op != m.Op && !p.mistakes.AnyAttempt {
+	if o == nil || o.instance == nil || o.instance.op != m.Op {
 		p.Took(base.PathStale)
 		return
 	}
@@ -142,7 +142,7 @@ func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
 		d.asked.Answer(p.Counted, from)
 		p.decidePrepared(o, d)
 	case d.stage != voting && d.stage != finishing:
-	case kind == peerv1.Kind_PAXOS_VOTED && (r == d.round || p.mistakes.AnyAttempt):
+	case kind == peerv1.Kind_PAXOS_VOTED && r == d.round:
 		d.asked.Answer(p.Counted, from)
 		p.decideVoted(o, d)
 	case kind == peerv1.Kind_PAXOS_NACK:

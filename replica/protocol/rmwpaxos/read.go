@@ -87,7 +87,7 @@ func (p *Protocol) decideRead(r *read) {
 	highest := r.replies.highest().Accepted
 	for i := range r.replies {
 		voted := r.replies[i].Accepted
-		if p.chosen(r.replies, voted) || p.mistakes.ReadInconsistent && voted == highest && r.asked.Quorum(p.Counted, 0) {
+		if p.chosen(r.replies, voted) {
 			p.Took(pathRead)
 			s := r.replies[i].State
 			p.learn(r.object.key, voted, s) // if this member has missed it, so that it is asked for once

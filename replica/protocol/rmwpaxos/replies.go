@@ -82,14 +82,11 @@ func (p *Protocol) quorum(rs replies, has func(*reply) bool) bool {
 // nothing later chosen by those who finished the change and have gone on without that side.
 func (p *Protocol) chosen(rs replies, voted round) bool {
 	since := max(p.Config.View.Since, 1)
-	if p.mistakes.CountOldVotes {
-		since = 1
-	}
 	counts := func(r *reply) bool { return r.Accepted == voted && (voted == round{} || r.AcceptedIn >= since) }
 	if p.quorum(rs, counts) {
 		return true
 	}
-	if !p.Config.View.Joint() || !p.answeredBy(rs) && !p.mistakes.AnsweredByOneSide {
+	if !p.Config.View.Joint() || !p.answeredBy(rs) {
 		return false
 	}
 	old, n := false, 0

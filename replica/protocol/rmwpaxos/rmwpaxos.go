@@ -48,7 +48,6 @@ type Protocol struct {
 	base.Acceptors
 	base.Settled
 	options  Options
-	mistakes Mistakes
 	me       register.Writer // names rounds: no two processes have the same
 	author   register.Writer // names batches: their numbers go on over restarts
 	before   view.View       // of the members before a change; in a plain view, all
@@ -66,45 +65,35 @@ type Protocol struct {
 
 var _ member.Inner = (*Protocol)(nil)
 
-// Factory makes a correct RMWPaxos.
+// Factory makes the protocol for a member.
 func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return newProtocol(config, journal, known, Options{}, Mistakes{})
+	return newProtocol(config, journal, known, Options{})
 }
 
-// AtLeastOnce makes a correct one with Options.AtLeastOnce.
+// AtLeastOnce makes one with Options.AtLeastOnce.
 func AtLeastOnce(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return newProtocol(config, journal, known, Options{AtLeastOnce: true}, Mistakes{})
+	return newProtocol(config, journal, known, Options{AtLeastOnce: true})
 }
 
-// FactoryWith makes one with options, and with known bugs put back, for tests.
-func FactoryWith(options Options, mistakes Mistakes) member.Factory {
+// FactoryWith makes one with options.
+func FactoryWith(options Options) member.Factory {
 	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-		return newProtocol(config, journal, known, options, mistakes)
+		return newProtocol(config, journal, known, options)
 	}
 }
 
 func newProtocol(
-	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, options Options, mistakes Mistakes,
+	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, options Options,
 ) *Protocol {
 	p := &Protocol{
-		Acceptors: base.Acceptors{
-			Base: base.New("rmwpaxos", config, journal, known), ReplyVolatile: mistakes.AckBeforePersist,
-		},
-		options:  options,
-		mistakes: mistakes,
-		before:   config.View.Before(),
-		nextHand: uint64(config.Boot) << 32,
-		objects:  map[string]*object{},
-		silent:   map[view.MemberID]protocol.Instant{},
+		Acceptors: base.Acceptors{Base: base.New("rmwpaxos", config, journal, known)},
+		options:   options,
+		before:    config.View.Before(),
+		nextHand:  uint64(config.Boot) << 32,
+		objects:   map[string]*object{},
+		silent:    map[view.MemberID]protocol.Instant{},
 	}
 	p.me, p.author = p.Writer(), p.Author()
-	if mistakes.CountDeadDisks {
-		p.CountDeadDisks()
-	}
-	if mistakes.RoundWithoutBoot {
-		p.me = p.author
-		p.NumberFrom(0)
-	}
 	return p
 }
 
@@ -118,7 +107,7 @@ func (p *Protocol) Submit(r protocol.Request) {
 		p.joinRead(o, &request{Request: r})
 		return
 	}
-	if done, resumed := r.Resume.(resume); resumed && !p.mistakes.ResumeAsNew && !p.options.AtLeastOnce {
+	if done, resumed := r.Resume.(resume); resumed && !p.options.AtLeastOnce {
 		p.resume(o, r, done)
 	} else {
 		o.queue = append(o.queue, &request{Request: r})
@@ -189,5 +178,5 @@ func (p *Protocol) Pending() int {
 
 // completeAbout completes once what this member's acceptor holds of the key is durable: it was counted.
 func (p *Protocol) completeAbout(key []byte, handle uint64, r register.Result) {
-	p.CompleteWhen(p.Durable(key) || p.mistakes.CompleteBeforePersist, handle, r)
+	p.CompleteWhen(p.Durable(key), handle, r)
 }

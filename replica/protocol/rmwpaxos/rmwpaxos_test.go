@@ -43,7 +43,7 @@ func newCluster(n int) *cluster {
 		disk := protocoltest.Disk{}
 		j := protocol.NewJournal(disk)
 		c.disks, c.journals = append(c.disks, disk), append(c.journals, j)
-		c.members = append(c.members, newProtocol(config, j, quorum.FirstDisks(v), Options{}, Mistakes{}))
+		c.members = append(c.members, newProtocol(config, j, quorum.FirstDisks(v), Options{}))
 	}
 	return c
 }

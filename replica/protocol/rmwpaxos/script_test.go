@@ -5,6 +5,7 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 	"github.com/georegister/georegister/replica/protocol/script"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // published has proposers that don't hand over: what can go wrong between several does not depend on when they give
@@ -12,22 +13,18 @@ import (
 var published = rmwpaxos.Options{Insist: true}
 
 func TestScripts(t *testing.T) {
-	script.Run(t, "testdata/correct", rmwpaxos.FactoryWith(published, rmwpaxos.Mistakes{}))
+	script.Run(t, "testdata/correct", rmwpaxos.FactoryWith(published))
 }
 
 // TestRareMistakes shows, step by step, how those mistakes break the register that random schedules rarely reach: each
 // needs several faults in one order.
 func TestRareMistakes(t *testing.T) {
-	for name, m := range map[string]rmwpaxos.Mistakes{
-		"VoteBeforePersist":     {VoteBeforePersist: true},
-		"CompleteBeforePersist": {CompleteBeforePersist: true},
-		"CopyVotes":             {CopyVotes: true},
-		"CountOldVotes":         {CountOldVotes: true},
-		"RoundWithoutBoot":      {RoundWithoutBoot: true},
-		"EqualNumbers":          {EqualNumbers: true},
+	found := mutants.Build(t)
+	for _, name := range []string{
+		"vote-before-persist", "complete-before-persist", "copy-votes", "count-old-votes", "round-without-boot", "equal-numbers",
 	} {
-		t.Run(name, func(t *testing.T) {
-			script.Run(t, "testdata/mistakes/"+name+".txt", rmwpaxos.FactoryWith(published, m))
+		found.Run(t, name, "rmwpaxos/"+name, func(t *testing.T) {
+			script.Run(t, "testdata/mistakes/"+name+".txt", rmwpaxos.FactoryWith(published))
 		})
 	}
 }

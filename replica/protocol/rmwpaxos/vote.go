@@ -19,7 +19,7 @@ func (p *Protocol) decidePrepared(o *object, d *instance) {
 		return
 	}
 	rs := slices.DeleteFunc(slices.Clone(d.replies), func(r reply) bool {
-		return r.Promised != granted || !r.granted && !p.mistakes.NotGranted
+		return r.Promised != granted || !r.granted
 	})
 	best := rs.highest()
 	highest, last := best.Accepted, best.State
@@ -38,9 +38,6 @@ func (p *Protocol) decidePrepared(o *object, d *instance) {
 		return
 	}
 	p.Took(pathWriteThrough) // lines 17 to 20
-	if p.mistakes.IgnoreHighest {
-		last = p.Load(o.key).State
-	}
 	p.askVotes(o, d, finishing, last)
 }
 
@@ -48,9 +45,7 @@ func (p *Protocol) decidePrepared(o *object, d *instance) {
 func (p *Protocol) grantedBy(d *instance) (round, bool) {
 	for i := range d.replies {
 		r := &d.replies[i]
-		if (r.granted || p.mistakes.NotGranted) && p.quorum(d.replies, func(x *reply) bool {
-			return (x.granted || p.mistakes.NotGranted) && x.Promised == r.Promised
-		}) {
+		if r.granted && p.quorum(d.replies, func(x *reply) bool { return x.granted && x.Promised == r.Promised }) {
 			return r.Promised, true
 		}
 	}
@@ -120,11 +115,6 @@ func (p *Protocol) decideRefused(o *object, d *instance) {
 		return
 	}
 	p.Took(pathLostVote)
-	if p.mistakes.FastBlindly {
-		d.round = numbered(d.round, d.highest+1)
-		p.askVotes(o, d, d.stage, d.proposal)
-		return
-	}
 	p.lose(o, d)
 }
 
