@@ -5,27 +5,31 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/georegister/georegister/replica/simulator/faults"
-
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curpraft"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/raft"
+	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // smallCURPRaft makes members that were cut off for a while fetch each other's state, and witnesses reject for want of
 // room.
 var smallCURPRaft = curpraft.Tuning{Log: shortLog, Slots: 64}
 
-func curpraftWith(m curpraft.Mistakes) Start {
-	return Member(curpraft.FactoryWith(smallCURPRaft, m))
+func shortCURPRaft(
+	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations,
+) member.Inner {
+	return curpraft.New(config, journal, known, smallCURPRaft)
 }
 
 // The protocol runs on Raft, which has its own tests: half as many schedules show what it adds.
 func TestCURPRaftSurvives(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
-		Start: curpraftWith(curpraft.Mistakes{}), First: 1, Seeds: seedsFor(t) / 2,
+		Start: Member(shortCURPRaft), First: 1, Seeds: seedsFor(t) / 2,
 		Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}},
 	}, pathsFor(t, curpraft.Paths()))
 }
@@ -34,7 +38,7 @@ func TestCURPRaftSurvives(t *testing.T) {
 func TestCURPRaftSurvivesDuels(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
-		Start: curpraftWith(curpraft.Mistakes{}), First: 1, Seeds: seedsFor(t) / 8,
+		Start: Member(shortCURPRaft), First: 1, Seeds: seedsFor(t) / 8,
 		Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{3, 5, 7}, Impatient: true},
 	}, nil)
 }
@@ -43,7 +47,7 @@ func TestCURPRaftSurvivesChanges(t *testing.T) {
 	t.Parallel()
 	paths := slices.DeleteFunc(changePathsFor(t), func(path string) bool { return strings.Contains(path, "from-one") })
 	survives(t, Search{
-		Start: curpraftWith(curpraft.Mistakes{}), First: 1, Seeds: seedsFor(t) / 4,
+		Start: Member(shortCURPRaft), First: 1, Seeds: seedsFor(t) / 4,
 		Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}},
 	}, pathsFor(t, append(paths, raft.ChangePaths()...)))
 }
@@ -54,7 +58,7 @@ func TestCURPRaftSurvivesLostLeaders(t *testing.T) {
 	replayed := 0
 	seeds := seedsFor(t) / 8
 	for seed := range uint64(seeds) {
-		o := Run(drawLeaderLoss(seed+1), curpraftWith(curpraft.Mistakes{}), func(path string) {
+		o := Run(drawLeaderLoss(seed+1), Member(shortCURPRaft), func(path string) {
 			if path == "curp.replayed" {
 				replayed++
 			}
@@ -77,29 +81,28 @@ func pathsFor(t *testing.T, paths []string) []string {
 	return paths
 }
 
-// AckBeforePersist, KeepAccepting, ServeEarly, DropEarly, HeedAcks and UpdateUnsynced are shown step by step, by the
-// protocol's scripts: random schedules come to them too seldom. Mistakes of members and of changes are Raft's.
+// The other mutants are shown step by step, by the protocol's scripts: random schedules come to them too seldom.
+// Mistakes of members and of changes are Raft's.
 func TestMistakesOfCURPRaftAreFound(t *testing.T) {
 	t.Parallel()
-	type mistakes = curpraft.Mistakes
 	all := schedule.Options{Faults: wholeDisks(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Partition, faults.Loss, faults.Crash}, RMWs: schedule.ManyRMWs, Members: []int{3}}
+	found := mutants.Build(t)
 	for _, c := range []struct {
-		name    string
-		wrong   mistakes
-		member  member.Mistakes
-		options schedule.Options
-		after   uint64
-		seeds   int
+		mutant string
+		after  uint64
+		seeds  int
 	}{
-		{"QuorumOfWitnesses", mistakes{QuorumOfWitnesses: true}, member.Mistakes{}, all, 0, 500},
-		{"MoreThanThreshold", mistakes{MoreThanThreshold: true}, member.Mistakes{}, all, 0, 1000},
-		{"AnyTerm", mistakes{AnyTerm: true}, member.Mistakes{}, all, 250, 2000},
-		{"ReadUnsynced", mistakes{ReadUnsynced: true}, member.Mistakes{}, all, 0, 200},
-		{"VoteAtOnce", mistakes{}, member.Mistakes{VoteAtOnce: true}, wipes, 0, 500},
+		{"curpraft/quorum-of-witnesses", 0, 500},
+		{"curpraft/more-than-threshold", 0, 1000},
+		{"curpraft/any-term", 250, 2000},
+		{"curpraft/read-unsynced", 0, 200},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			mustFind(t, drawn(c.options), MemberWith(curpraft.FactoryWith(smallCURPRaft, c.wrong), c.member), c.after, c.seeds, harm)
+		found.Run(t, c.mutant, c.mutant, func(t *testing.T) {
+			mustFind(t, drawn(all), Member(shortCURPRaft), c.after, c.seeds, harm)
 		})
 	}
+	t.Run("VoteAtOnce", func(t *testing.T) {
+		mustFind(t, drawn(wipes), MemberWith(shortCURPRaft, member.Mistakes{VoteAtOnce: true}), 0, 500, harm)
+	})
 }

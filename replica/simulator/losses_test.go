@@ -10,7 +10,6 @@ import (
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/protocol/curp"
-	"github.com/georegister/georegister/replica/protocol/curpraft"
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/layered"
 	"github.com/georegister/georegister/replica/register"
@@ -31,7 +30,7 @@ func promises() map[string]Search {
 	all["Gus"] = Search{Start: Member(gus.Factory), Options: schedule.Options{Members: []int{3, 4, 5}, RMWs: schedule.FewRMWs}}
 	all["Gus, relaxed"] = Search{Start: relaxed(gus.Mistakes{}), Options: schedule.Options{Members: []int{7}, RMWs: schedule.FewRMWs, Losses: 2}}
 	all["Gus, fragments"] = Search{Start: fragmented(layered.Mistakes{Endless: true}), Options: fragments}
-	all["CURPRaft"] = Search{Start: curpraftWith(curpraft.Mistakes{}), Options: schedule.Options{Members: []int{3, 5}, RMWs: schedule.ManyRMWs}}
+	all["CURPRaft"] = Search{Start: Member(shortCURPRaft), Options: schedule.Options{Members: []int{3, 5}, RMWs: schedule.ManyRMWs}}
 	return all
 }
 

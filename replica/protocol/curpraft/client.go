@@ -49,9 +49,6 @@ func (p *Protocol) Handed(c *peerv1.RaftCommand) {
 
 // needed is how many witnesses have to accept.
 func (p *Protocol) needed() int {
-	if p.mistakes.QuorumOfWitnesses {
-		return gathered(p.raft.Config.View.Size())
-	}
 	return superquorum(p.raft.Config.View.Size())
 }
 

@@ -34,8 +34,6 @@ func defaultTuning() Tuning { return Tuning{Log: raft.DefaultTuning(), Slots: de
 // Protocol is what one member does beside Raft, for one shard.
 type Protocol struct {
 	raft     *raft.Protocol
-	mistakes Mistakes
-
 	attempts map[uint64]*attempt // at one round trip, of this member's clients, by the command's number
 	witness  witness
 	reign    *reign // nil: this member does not lead
@@ -45,18 +43,18 @@ var _ raft.Extension = (*Protocol)(nil)
 
 // Factory makes CURPRaft for a member.
 func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return FactoryWith(defaultTuning(), Mistakes{})(config, journal, known)
+	return New(config, journal, known, defaultTuning())
 }
 
-// FactoryWith is Factory with another tuning, and with known bugs put back, for tests.
-func FactoryWith(tuning Tuning, mistakes Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-		return raft.New(config, journal, known, tuning.Log, func(r *raft.Protocol) raft.Extension {
-			p := &Protocol{raft: r, mistakes: mistakes, attempts: map[uint64]*attempt{}}
-			p.loadWitness(tuning.Slots)
-			return p
-		})
-	}
+// New makes CURPRaft for a member.
+func New(
+	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, tuning Tuning,
+) member.Inner {
+	return raft.New(config, journal, known, tuning.Log, func(r *raft.Protocol) raft.Extension {
+		p := &Protocol{raft: r, attempts: map[uint64]*attempt{}}
+		p.loadWitness(tuning.Slots)
+		return p
+	})
 }
 
 // gathered is from how many witnesses of a group of n a new leader learns what they hold: f + 1.

@@ -28,9 +28,6 @@ func (p *Protocol) Led(self bool) {
 // commutes with all that is not applied.
 func (p *Protocol) Appended(index uint64, entry *peerv1.RaftEntry) {
 	for i, c := range entry.Commands {
-		if p.mistakes.DropEarly {
-			p.drop(c)
-		}
 		if p.Serves() && !entry.Recovered && !p.raft.Config.View.Joint() {
 			p.speculate(c, register.Carstamp{Timestamp: index, RMWs: uint64(i) + 1})
 		}
@@ -55,7 +52,7 @@ func (p *Protocol) speculate(c *peerv1.RaftCommand, at register.Carstamp) {
 	}
 	u.last = at.Timestamp
 	answer := p.raft.Perform(u.state, c, at)
-	if conflicts && !p.mistakes.UpdateUnsynced {
+	if conflicts {
 		// What it rests on may be lost while it is held by witnesses: its client waits for the commit.
 		p.raft.Took(pathConflict)
 		r.answers[n] = nil
@@ -90,7 +87,7 @@ func (p *Protocol) settle(index uint64, c *peerv1.RaftCommand) {
 
 // Unsynced implements raft.Extension: a read of what may be lost waits until it can't be.
 func (p *Protocol) Unsynced(key []byte) uint64 {
-	if p.reign != nil && !p.mistakes.ReadUnsynced {
+	if p.reign != nil {
 		if u := p.reign.unsynced[string(key)]; u != nil {
 			return u.last
 		}

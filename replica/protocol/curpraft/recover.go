@@ -100,10 +100,6 @@ func (p *Protocol) tryRecover() {
 
 // replayed chooses the commands that enough of the replies hold, in any order: they commute.
 func (p *Protocol) replayed(replies []reply, n int) []*peerv1.RaftCommand {
-	least := threshold(n)
-	if p.mistakes.MoreThanThreshold {
-		least++
-	}
 	held := map[cache.ID]int{}
 	var commands []*peerv1.RaftCommand
 	for _, a := range replies {
@@ -114,7 +110,7 @@ func (p *Protocol) replayed(replies []reply, n int) []*peerv1.RaftCommand {
 			if p.raft.Over(c.Author, c.Number) {
 				continue
 			}
-			if held[idOf(c)]++; held[idOf(c)] == least {
+			if held[idOf(c)]++; held[idOf(c)] == threshold(n) {
 				commands = append(commands, c)
 			}
 		}
@@ -126,6 +122,5 @@ func (p *Protocol) replayed(replies []reply, n int) []*peerv1.RaftCommand {
 // Serves implements raft.Extension: a leader takes commands and reads when its recovery is committed.
 func (p *Protocol) Serves() bool {
 	r := p.reign
-	return r != nil && r.term == p.raft.Term() &&
-		(p.raft.Applied().Served == r.term || p.mistakes.ServeEarly && p.raft.Applied().Term == r.term)
+	return r != nil && r.term == p.raft.Term() && p.raft.Applied().Served == r.term
 }

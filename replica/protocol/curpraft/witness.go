@@ -69,8 +69,7 @@ func (p *Protocol) accept(term uint64, c *peerv1.RaftCommand, raw []byte) bool {
 	switch w := &p.witness; {
 	case p.raft.Config.View.Joint() || len(raw) > cache.MaxRequest:
 		return false
-	case w.life != term && !p.mistakes.AnyTerm,
-		p.raft.Term() != term && !p.mistakes.AnyTerm && !p.mistakes.KeepAccepting:
+	case w.life != term, p.raft.Term() != term:
 		p.raft.Took(pathOtherTerm)
 		return false
 	case p.raft.Over(c.Author, c.Number):
@@ -89,8 +88,7 @@ func (p *Protocol) onRecord(from view.MemberID, m *peerv1.Message) {
 	if c.UnmarshalVT(m.Raft) != nil || !p.accept(m.Timestamp, c, m.Raft) {
 		return // the client hears of its command when it is committed
 	}
-	reply := p.message(peerv1.Kind_RECORD_REPLY, m.Op, m.Timestamp)
-	p.raft.SendWhen(p.mistakes.AckBeforePersist, from, reply)
+	p.raft.SendDurably(from, p.message(peerv1.Kind_RECORD_REPLY, m.Op, m.Timestamp))
 }
 
 // drop forgets a command.
@@ -160,12 +158,10 @@ func (p *Protocol) tickWitness() {
 // withoutAcks makes commands that are executed in any order. What a client acknowledged in one of them may be told to
 // be over before it was executed.
 func (p *Protocol) withoutAcks(commands []*peerv1.RaftCommand) []*peerv1.RaftCommand {
-	if !p.mistakes.HeedAcks {
-		for _, c := range commands {
-			c.FirstIncomplete = 0
-			if c.Rmw != nil {
-				c.Rmw.FirstIncomplete = 0
-			}
+	for _, c := range commands {
+		c.FirstIncomplete = 0
+		if c.Rmw != nil {
+			c.Rmw.FirstIncomplete = 0
 		}
 	}
 	return commands

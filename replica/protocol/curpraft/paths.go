@@ -2,23 +2,6 @@ package curpraft
 
 import "github.com/georegister/georegister/replica/protocol/raft"
 
-// Mistakes put known bugs back, one each, for tests that show that the simulator finds them. The zero value
-// has none.
-type Mistakes struct {
-	QuorumOfWitnesses bool // a command is complete with f + 1 witnesses
-	MoreThanThreshold bool // what is replayed must be in more than ceil(f/2) + 1 of the replies
-	AnyTerm           bool // witnesses accept commands of another term
-	// a witness goes on to accept commands of its term when it has told a new leader what it holds
-	KeepAccepting bool
-	// A new leader serves when what earlier ones committed is in its state, before its replay is committed.
-	ServeEarly       bool
-	DropEarly        bool // a leader's records are dropped when a command is in its log, and not committed
-	AckBeforePersist bool // a witness accepts a command before its record is durable
-	HeedAcks         bool // replay heeds what clients acknowledged
-	UpdateUnsynced   bool // a leader answers at once for a key with changes that are not committed
-	ReadUnsynced     bool // reads don't wait for what the leader has answered and not applied
-}
-
 // The paths that Config.Count hears of.
 const (
 	pathFast       = "curp.fast"       // an operation was complete before it was committed
