@@ -9,6 +9,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/epaxos"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 func TestEPaxosSurvives(t *testing.T) {
@@ -42,13 +43,14 @@ func TestEPaxosExecutesWritesOnce(t *testing.T) {
 		s.Environment.Named = true
 		return s
 	}
-	mustNotFind(t, named, Member(epaxos.Factory), seedsFor(t)/10)
-	mustDivide(t, named, Member(epaxos.FactoryWith(epaxos.Mistakes{ForgetSessions: true})), Member(epaxos.Factory), 0, 200, noticed)
+	t.Run("correct", func(t *testing.T) { mustNotFind(t, named, Member(epaxos.Factory), seedsFor(t)/10) })
+	mutants.Build(t).Run(t, "mutant", "instance/forget-sessions", func(t *testing.T) {
+		mustFail(t, named, Member(epaxos.Factory), 0, 200, noticed)
+	})
 }
 
 func TestMistakesOfEPaxosAreFound(t *testing.T) {
 	t.Parallel()
-	type mistakes = epaxos.Mistakes
 	many := schedule.Options{Faults: wholeDisks(), RMWs: schedule.ManyRMWs}
 	few := schedule.Options{Faults: wholeDisks(), RMWs: schedule.FewRMWs}
 	// The rarer ones are looked for where they live.
@@ -58,39 +60,52 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 	five := schedule.Options{Faults: stops, RMWs: schedule.ManyRMWs, Members: []int{5}}
 	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Loss, faults.Crash}, RMWs: schedule.ManyRMWs}
 	changes := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, RMWs: schedule.ManyRMWs}
+	found := mutants.Build(t)
+	for _, c := range []struct {
+		name    string
+		mutant  string
+		options schedule.Options
+		after   uint64
+		seeds   int
+	}{
+		{"base/send-before-persist", "base/send-before-persist", crashed, 0, 500},
+		{"instance/fast-on-merged", "instance/fast-on-merged", crashed, 0, 2000},
+		{"instance/fast-on-merged of five", "instance/fast-on-merged", five, 140, 500},
+		{"instance/fast-on-majority", "instance/fast-on-majority", five, 110, 500},
+		{"instance/ask-all-alone", "instance/ask-all-alone", crashed, 0, 2000},
+		{"instance/stay-alone", "instance/stay-alone", crashed, 450, 4000},
+		{"instance/recover-initial", "instance/recover-initial", crashed, 0, 2000},
+		{"instance/commit-before-persist", "instance/commit-before-persist", crashed, 0, 3000},
+		{"instance/answer-on-commit", "instance/answer-on-commit", many, 0, 200},
+		{"instance/forget-executed", "instance/forget-executed", many, 0, 200},
+		{"instance/executed-goes-back", "instance/executed-goes-back", schedule.Options{Faults: faults.Without(faults.Kinds(), faults.OldCopy, faults.Rot), RMWs: schedule.ManyRMWs, Members: []int{3}}, 100280, 1},
+		{"instance/executed-goes-back in duels", "instance/executed-goes-back", duels, 1265, 500},
+		{"instance/forget-sessions", "instance/forget-sessions", many, 0, 200},
+		{"instance/order-by-self", "instance/order-by-self", many, 0, 200},
+		{"instance/order-by-number", "instance/order-by-number", few, 80, 2000},
+		{"instance/resume-as-new", "instance/resume-as-new", changes, 0, 500},
+		// instance/one-ballot: see below. Of lost disks: see TestMistakesOfLostDisksAreFound. answer-named,
+		// keep-agreed and recover-as-plain: see the protocol's own tests.
+	} {
+		found.Run(t, c.name, c.mutant, func(t *testing.T) {
+			mustFail(t, drawn(c.options), Member(epaxos.Factory), c.after, c.seeds, divided)
+		})
+	}
 	for _, c := range []struct {
 		name     string
-		mistakes mistakes
-		member   member.Mistakes
+		mistakes member.Mistakes
 		options  schedule.Options
 		after    uint64
 		seeds    int
 	}{
-		{"AckBeforePersist", mistakes{AckBeforePersist: true}, member.Mistakes{}, crashed, 0, 500},
-		{"FastOnMerged", mistakes{FastOnMerged: true}, member.Mistakes{}, crashed, 0, 2000},
-		{"FastOnMerged of five", mistakes{FastOnMerged: true}, member.Mistakes{}, five, 140, 500},
-		{"FastOnMajority", mistakes{FastOnMajority: true}, member.Mistakes{}, five, 110, 500},
-		{"AskAllAlone", mistakes{AskAllAlone: true}, member.Mistakes{}, crashed, 0, 2000},
-		{"StayAlone", mistakes{StayAlone: true}, member.Mistakes{}, crashed, 450, 4000},
-		{"RecoverInitial", mistakes{RecoverInitial: true}, member.Mistakes{}, crashed, 0, 2000},
-		{"CommitBeforePersist", mistakes{CommitBeforePersist: true}, member.Mistakes{}, crashed, 0, 3000},
-		{"AnswerOnCommit", mistakes{AnswerOnCommit: true}, member.Mistakes{}, many, 0, 200},
-		{"ForgetExecuted", mistakes{ForgetExecuted: true}, member.Mistakes{}, many, 0, 200},
-		{"ExecutedGoesBack", mistakes{ExecutedGoesBack: true}, member.Mistakes{}, schedule.Options{Faults: faults.Without(faults.Kinds(), faults.OldCopy, faults.Rot), RMWs: schedule.ManyRMWs, Members: []int{3}}, 100280, 1},
-		{"ExecutedGoesBack in duels", mistakes{ExecutedGoesBack: true}, member.Mistakes{}, duels, 1265, 500},
-		{"ForgetSessions", mistakes{ForgetSessions: true}, member.Mistakes{}, many, 0, 200},
-		{"OrderBySelf", mistakes{OrderBySelf: true}, member.Mistakes{}, many, 0, 200},
-		{"OrderByNumber", mistakes{OrderByNumber: true}, member.Mistakes{}, few, 80, 2000},
-		{"ResumeAsNew", mistakes{ResumeAsNew: true}, member.Mistakes{}, changes, 0, 500},
-		{"VoteAtOnce", mistakes{}, member.Mistakes{VoteAtOnce: true}, wipes, 0, 500},
-		{"SkipSettling", mistakes{}, member.Mistakes{SkipSettling: true}, wipes, 110, 4000},
-		{"SettledAtOnce", mistakes{}, member.Mistakes{SettledAtOnce: true}, changes, 110, 1000},
-		{"CountOneSide", mistakes{}, member.Mistakes{CountOneSide: true}, changes, 0, 500},
-		// OneBallot: see below. Of lost disks: see TestMistakesOfLostDisksAreFound. AnswerNamed, KeepAgreed and
-		// RecoverAsPlain: see the protocol's own tests.
+		{"VoteAtOnce", member.Mistakes{VoteAtOnce: true}, wipes, 0, 500},
+		{"SkipSettling", member.Mistakes{SkipSettling: true}, wipes, 110, 4000},
+		{"SettledAtOnce", member.Mistakes{SettledAtOnce: true}, changes, 110, 1000},
+		{"CountOneSide", member.Mistakes{CountOneSide: true}, changes, 0, 500},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			mustDivide(t, drawn(c.options), MemberWith(epaxos.FactoryWith(c.mistakes), c.member), Member(epaxos.Factory), c.after, c.seeds, divided)
+			wrong := MemberWith(epaxos.Factory, c.mistakes)
+			mustDivide(t, drawn(c.options), wrong, Member(epaxos.Factory), c.after, c.seeds, divided)
 		})
 	}
 }
@@ -104,11 +119,12 @@ func drawInterferingDuel(seed uint64) schedule.Schedule {
 
 func TestRareMistakesOfEPaxosAreFound(t *testing.T) {
 	t.Parallel()
+	found := mutants.Build(t)
 	// Order is irrelevant: each is a test.
 	for name, draw := range map[string]func(uint64) schedule.Schedule{"three": drawInterferingDuel, "five": drawDuelOfFive} {
-		t.Run("OneBallot of "+name, func(t *testing.T) {
-			mustNotFind(t, draw, Member(epaxos.Factory), 300)
-			mustDivide(t, draw, Member(epaxos.FactoryWith(epaxos.Mistakes{OneBallot: true})), Member(epaxos.Factory), 0, 2000, divided)
+		t.Run("correct, "+name, func(t *testing.T) { mustNotFind(t, draw, Member(epaxos.Factory), 300) })
+		found.Run(t, "one-ballot of "+name, "instance/one-ballot", func(t *testing.T) {
+			mustFail(t, draw, Member(epaxos.Factory), 0, 2000, divided)
 		})
 	}
 }

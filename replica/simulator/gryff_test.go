@@ -13,6 +13,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 func TestGryffSurvives(t *testing.T) {
@@ -34,13 +35,10 @@ func TestGryffSurvivesDuels(t *testing.T) {
 func TestMistakesOfGryffAreFound(t *testing.T) {
 	t.Parallel()
 	type mistakes = gryff.Mistakes
-	many := schedule.Options{Faults: wholeDisks(), RMWs: schedule.ManyRMWs}
 	few := schedule.Options{Faults: wholeDisks(), RMWs: schedule.FewRMWs}
 	// The rarer ones are looked for where they live.
 	stops := []faults.Kind{faults.Crash, faults.Torn, faults.Partition, faults.Loss, faults.Reorder}
 	crashes := schedule.Options{Faults: stops, RMWs: schedule.FewRMWs, Members: []int{3}}
-	crashed := schedule.Options{Faults: stops, RMWs: schedule.ManyRMWs, Members: []int{3}}
-	five := schedule.Options{Faults: stops, RMWs: schedule.ManyRMWs, Members: []int{5}}
 	crash := schedule.Options{Faults: []faults.Kind{faults.Crash}, RMWs: schedule.ManyRMWs, Members: []int{3}}
 	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Loss, faults.Crash}, RMWs: schedule.ManyRMWs}
 	for _, c := range []struct {
@@ -51,7 +49,6 @@ func TestMistakesOfGryffAreFound(t *testing.T) {
 		after    uint64
 		seeds    int
 	}{
-		{"AckBeforePersist", mistakes{AckBeforePersist: true}, member.Mistakes{}, crashed, 0, 500},
 		{"AnswerBeforePersist", mistakes{AnswerBeforePersist: true}, member.Mistakes{}, crashes, 400, 3000},
 		{"ReplyVolatile", mistakes{ReplyVolatile: true}, member.Mistakes{}, crashes, 1900, 4000},
 		{"SpreadVolatile", mistakes{SpreadVolatile: true}, member.Mistakes{}, crash, 1000, 2000},
@@ -59,26 +56,49 @@ func TestMistakesOfGryffAreFound(t *testing.T) {
 		{"RereadValue", mistakes{RereadValue: true}, member.Mistakes{}, few, 60, 500},
 		{"RetryWithNewTag", mistakes{RetryWithNewTag: true}, member.Mistakes{}, few, 5, 500},
 		{"SameTag", mistakes{SameTag: true}, member.Mistakes{}, few, 120, 2000},
-		{"FastOnMerged", mistakes{FastOnMerged: true}, member.Mistakes{}, crashed, 0, 2000},
-		{"FastOnMerged of five", mistakes{FastOnMerged: true}, member.Mistakes{}, five, 390, 2000},
-		{"FastOnMajority", mistakes{FastOnMajority: true}, member.Mistakes{}, five, 250, 500},
-		{"AskAllAlone", mistakes{AskAllAlone: true}, member.Mistakes{}, crashed, 0, 2000},
-		{"StayAlone", mistakes{StayAlone: true}, member.Mistakes{}, crashed, 1150, 4000},
-		{"RecoverInitial", mistakes{RecoverInitial: true}, member.Mistakes{}, crashed, 120, 2000},
-		{"CommitBeforePersist", mistakes{CommitBeforePersist: true}, member.Mistakes{}, crashed, 70, 3000},
-		{"AnswerOnCommit", mistakes{AnswerOnCommit: true}, member.Mistakes{}, many, 0, 200},
-		{"BaseNotRecovered", mistakes{BaseNotRecovered: true}, member.Mistakes{}, crashed, 0, 500},
-		{"BaseNotRecovered of five", mistakes{BaseNotRecovered: true}, member.Mistakes{}, five, 120, 500},
-		{"ForgetPrevious", mistakes{ForgetPrevious: true}, member.Mistakes{}, many, 0, 200},
-		{"ForgetExecuted", mistakes{ForgetExecuted: true}, member.Mistakes{}, many, 0, 200},
-		{"ForgetSessions", mistakes{ForgetSessions: true}, member.Mistakes{}, many, 0, 200},
-		{"OrderBySelf", mistakes{OrderBySelf: true}, member.Mistakes{}, many, 0, 200},
 		{"VoteAtOnce", mistakes{}, member.Mistakes{VoteAtOnce: true}, wipes, 0, 500},
 		{"SkipSettling", mistakes{}, member.Mistakes{SkipSettling: true}, wipes, 90, 4000},
-		// OneBallot and TagWithoutBoot: see below. Of lost disks: see TestMistakesOfLostDisksAreFound.
+		// TagWithoutBoot: see below.
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			mustDivide(t, drawn(c.options), MemberWith(gryff.FactoryWith(c.mistakes), c.member), Member(gryff.Factory), c.after, c.seeds, divided)
+		})
+	}
+}
+
+func TestMutantsOfGryffAreFound(t *testing.T) {
+	t.Parallel()
+	many := schedule.Options{Faults: wholeDisks(), RMWs: schedule.ManyRMWs}
+	stops := []faults.Kind{faults.Crash, faults.Torn, faults.Partition, faults.Loss, faults.Reorder}
+	crashed := schedule.Options{Faults: stops, RMWs: schedule.ManyRMWs, Members: []int{3}}
+	five := schedule.Options{Faults: stops, RMWs: schedule.ManyRMWs, Members: []int{5}}
+	found := mutants.Build(t)
+	for _, c := range []struct {
+		name    string
+		mutant  string
+		options schedule.Options
+		after   uint64
+		seeds   int
+	}{
+		{"base/send-before-persist", "base/send-before-persist", crashed, 0, 500},
+		{"instance/fast-on-merged", "instance/fast-on-merged", crashed, 0, 2000},
+		{"instance/fast-on-merged of five", "instance/fast-on-merged", five, 390, 2000},
+		{"instance/fast-on-majority", "instance/fast-on-majority", five, 250, 500},
+		{"instance/ask-all-alone", "instance/ask-all-alone", crashed, 0, 2000},
+		{"instance/stay-alone", "instance/stay-alone", crashed, 1150, 4000},
+		{"instance/recover-initial", "instance/recover-initial", crashed, 120, 2000},
+		{"instance/commit-before-persist", "instance/commit-before-persist", crashed, 70, 3000},
+		{"instance/answer-on-commit", "instance/answer-on-commit", many, 0, 200},
+		{"instance/base-not-recovered", "instance/base-not-recovered", crashed, 0, 500},
+		{"instance/base-not-recovered of five", "instance/base-not-recovered", five, 120, 500},
+		{"instance/forget-previous", "instance/forget-previous", many, 0, 200},
+		{"instance/forget-executed", "instance/forget-executed", many, 0, 200},
+		{"instance/forget-sessions", "instance/forget-sessions", many, 0, 200},
+		{"instance/order-by-self", "instance/order-by-self", many, 0, 200},
+		// instance/one-ballot: see below. Of lost disks: see TestMistakesOfLostDisksAreFound.
+	} {
+		found.Run(t, c.name, c.mutant, func(t *testing.T) {
+			mustFail(t, drawn(c.options), Member(gryff.Factory), c.after, c.seeds, divided)
 		})
 	}
 }
@@ -148,18 +168,19 @@ func drawReborn(seed uint64) schedule.Schedule {
 
 func TestRareMistakesOfGryffAreFound(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name     string
-		draw     func(uint64) schedule.Schedule
-		mistakes gryff.Mistakes
-	}{
-		{"OneBallot", drawDuel, gryff.Mistakes{OneBallot: true}},
-		{"OneBallot of five", drawDuelOfFive, gryff.Mistakes{OneBallot: true}},
-		{"TagWithoutBoot", drawReborn, gryff.Mistakes{TagWithoutBoot: true}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			mustNotFind(t, c.draw, Member(gryff.Factory), 300)
-			mustDivide(t, c.draw, Member(gryff.FactoryWith(c.mistakes)), Member(gryff.Factory), 0, 2000, divided)
+	mustNotFind(t, drawReborn, Member(gryff.Factory), 300)
+	wrong := Member(gryff.FactoryWith(gryff.Mistakes{TagWithoutBoot: true}))
+	mustDivide(t, drawReborn, wrong, Member(gryff.Factory), 0, 2000, divided)
+}
+
+func TestRareMutantsOfGryffAreFound(t *testing.T) {
+	t.Parallel()
+	found := mutants.Build(t)
+	// Order is irrelevant: each is a test.
+	for name, draw := range map[string]func(uint64) schedule.Schedule{"three": drawDuel, "five": drawDuelOfFive} {
+		t.Run("correct, "+name, func(t *testing.T) { mustNotFind(t, draw, Member(gryff.Factory), 300) })
+		found.Run(t, "one-ballot of "+name, "instance/one-ballot", func(t *testing.T) {
+			mustFail(t, draw, Member(gryff.Factory), 0, 2000, divided)
 		})
 	}
 }

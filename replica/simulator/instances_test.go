@@ -14,6 +14,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // divided counts what a mistake of instances must lead to: members that disagree on one, or clients that notice. A
@@ -166,11 +167,32 @@ func drawDeadPromise(seed uint64) schedule.Schedule {
 func TestMistakesOfLostDisksAreFound(t *testing.T) {
 	t.Parallel()
 	keep, one := member.Mistakes{KeepIncarnation: true}, member.Mistakes{TransferFromOne: true}
-	skip := member.Mistakes{SkipSettling: true}
 	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Partition}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	rightEPaxos, rightGryff := Member(epaxos.Factory), Member(gryff.Factory)
-	deadEPaxos := Member(epaxos.FactoryWith(epaxos.Mistakes{CountDeadDisks: true}))
-	deadGryff := Member(gryff.FactoryWith(gryff.Mistakes{CountDeadDisks: true}))
+	skip := member.Mistakes{SkipSettling: true}
+	lateEPaxos, lateGryff := MemberWith(epaxos.Factory, skip), MemberWith(gryff.Factory, skip)
+	found := mutants.Build(t)
+	for _, c := range []struct {
+		name   string
+		mutant string
+		draw   func(uint64) schedule.Schedule
+		start  Start
+		after  uint64
+		counts func(*Failure) bool
+	}{
+		{"count-dead-disks, EPaxos", "instance/count-dead-disks", drawDeadVote, rightEPaxos, 0, divided},
+		{"count-dead-disks, Gryff's rmws", "instance/count-dead-disks", drawDeadVote, rightGryff, 0, divided},
+		{"count-dead-disks, Gryff's registers", "instance/count-dead-disks", drawFence, rightGryff, 0, noticed},
+		{"reuse-numbers, EPaxos", "instance/reuse-numbers", drawReused, rightEPaxos, 130, divided},
+		{"reuse-numbers, Gryff", "instance/reuse-numbers", drawReused, rightGryff, 130, divided},
+		// Members that settle deny nothing, so recovery is shown beside the mistake that they don't.
+		{"count-dead-disks, recovery of EPaxos", "instance/count-dead-disks", drawDeadPromise, lateEPaxos, 0, divided},
+		{"count-dead-disks, recovery of Gryff", "instance/count-dead-disks", drawDeadPromise, lateGryff, 0, divided},
+		{"trust-new-disk, EPaxos", "instance/trust-new-disk", drawNewDisk, lateEPaxos, 0, divided},
+		{"trust-new-disk, Gryff", "instance/trust-new-disk", drawNewDisk, lateGryff, 0, divided},
+	} {
+		found.Run(t, c.name, c.mutant, func(t *testing.T) { mustFail(t, c.draw, c.start, c.after, 500, c.counts) })
+	}
 	for _, c := range []struct {
 		name         string
 		draw         func(uint64) schedule.Schedule
@@ -179,27 +201,25 @@ func TestMistakesOfLostDisksAreFound(t *testing.T) {
 		seeds        int
 		counts       func(*Failure) bool
 	}{
-		{"CountDeadDisks, EPaxos", drawDeadVote, deadEPaxos, rightEPaxos, 0, 500, divided},
-		{"CountDeadDisks, Gryff's rmws", drawDeadVote, deadGryff, rightGryff, 0, 500, divided},
-		{"CountDeadDisks, Gryff's registers", drawFence, deadGryff, rightGryff, 0, 500, noticed},
 		{"KeepIncarnation, EPaxos", drawDeadVote, MemberWith(epaxos.Factory, keep), rightEPaxos, 0, 500, divided},
 		{"KeepIncarnation, Gryff's rmws", drawDeadVote, MemberWith(gryff.Factory, keep), rightGryff, 0, 500, divided},
 		{"KeepIncarnation, Gryff's registers", drawFence, MemberWith(gryff.Factory, keep), rightGryff, 0, 500, noticed},
-		{"ReuseNumbers, EPaxos", drawReused, Member(epaxos.FactoryWith(epaxos.Mistakes{ReuseNumbers: true})), rightEPaxos, 130, 500, divided},
-		{"ReuseNumbers, Gryff", drawReused, Member(gryff.FactoryWith(gryff.Mistakes{ReuseNumbers: true})), rightGryff, 130, 500, divided},
-		// Members that settle deny nothing, so recovery is shown beside the mistake that they don't.
-		{"CountDeadDisks, recovery of EPaxos", drawDeadPromise, MemberWith(epaxos.FactoryWith(epaxos.Mistakes{CountDeadDisks: true}), skip), MemberWith(epaxos.Factory, skip), 0, 500, divided},
-		{"CountDeadDisks, recovery of Gryff", drawDeadPromise, MemberWith(gryff.FactoryWith(gryff.Mistakes{CountDeadDisks: true}), skip), MemberWith(gryff.Factory, skip), 0, 500, divided},
-		{"TrustNewDisk, EPaxos", drawNewDisk, MemberWith(epaxos.FactoryWith(epaxos.Mistakes{TrustNewDisk: true}), skip), MemberWith(epaxos.Factory, skip), 0, 500, divided},
-		{"TrustNewDisk, Gryff", drawNewDisk, MemberWith(gryff.FactoryWith(gryff.Mistakes{TrustNewDisk: true}), skip), MemberWith(gryff.Factory, skip), 0, 500, divided},
 		{"TransferFromOne, EPaxos", drawn(wipes), MemberWith(epaxos.Factory, one), rightEPaxos, 300, 500, noticed},
 		{"TransferFromOne, Gryff", drawn(wipes), MemberWith(gryff.Factory, one), rightGryff, 90, 500, noticed},
 	} {
 		t.Run(c.name, func(t *testing.T) { mustDivide(t, c.draw, c.wrong, c.right, c.after, c.seeds, c.counts) })
 	}
-	for _, right := range []Start{rightEPaxos, rightGryff} {
-		for _, draw := range []func(uint64) schedule.Schedule{drawFence, drawDeadVote, drawReused, drawNewDisk, drawDeadPromise} {
-			mustNotFind(t, draw, right, 150)
+	t.Run("correct", func(t *testing.T) {
+		for _, right := range []Start{rightEPaxos, rightGryff} {
+			for _, draw := range []func(uint64) schedule.Schedule{drawFence, drawDeadVote, drawReused, drawNewDisk, drawDeadPromise} {
+				mustNotFind(t, draw, right, 150)
+			}
 		}
-	}
+	})
+	t.Run("not settled", func(t *testing.T) { // does no harm by itself
+		for _, late := range []Start{lateEPaxos, lateGryff} {
+			mustNotFind(t, drawNewDisk, late, 150)
+			mustNotFind(t, drawDeadPromise, late, 150)
+		}
+	})
 }

@@ -12,9 +12,6 @@ import (
 
 // Outbox collects what a step of a protocol asks of the world until Ready hands it over, and numbers its questions.
 type Outbox struct {
-	// AckBeforePersist is a known bug, for tests: nothing that is sent waits for the disk.
-	AckBeforePersist bool
-
 	Journal *protocol.Journal
 
 	name                      string
@@ -64,10 +61,6 @@ func (b *Outbox) SendAll(to []view.MemberID, m *peerv1.Message) {
 
 // SendDurably sends once everything that the step puts into the journal is durable, and all before it.
 func (b *Outbox) SendDurably(to view.MemberID, m *peerv1.Message) {
-	if b.AckBeforePersist {
-		b.Send(to, m)
-		return
-	}
 	b.sendDurably.Add(protocol.Envelope{To: to, Message: m})
 }
 

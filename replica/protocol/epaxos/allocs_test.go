@@ -28,7 +28,7 @@ func TestCommandsAllocateLittle(t *testing.T) {
 		"read":  {register.Operation{Kind: register.Read, Key: "key"}, 70},
 		"write": {register.Operation{Kind: register.Write, Key: "key", Value: register.Value("0123456789abcdef")}, 75},
 	} {
-		three := newCluster(3, Mistakes{})
+		three := newCluster(3)
 		now := protocol.Instant(1)
 		n := testing.AllocsPerRun(2000, func() {
 			now = now.Add(time.Millisecond)

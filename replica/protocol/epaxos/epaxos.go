@@ -28,26 +28,10 @@ type Protocol struct {
 
 var _ member.Inner = (*Protocol)(nil)
 
-// Factory makes a correct EPaxos.
+// Factory makes an EPaxos.
 func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return newProtocol(config, journal, known, Mistakes{})
-}
-
-// FactoryWith makes an EPaxos with known bugs seeded, for tests.
-func FactoryWith(mistakes Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-		return newProtocol(config, journal, known, mistakes)
-	}
-}
-
-func newProtocol(
-	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, mistakes Mistakes,
-) *Protocol {
 	b := base.New("epaxos", config, journal, known)
-	b.AckBeforePersist = mistakes.AckBeforePersist
-	return &Protocol{
-		Base: b, commands: instance.New(b, instance.Options{Commands: command, Lanes: lanes}, mistakes.ofCommands()),
-	}
+	return &Protocol{Base: b, commands: instance.New(b, instance.Options{Commands: command, Lanes: lanes})}
 }
 
 // Submit implements protocol.Machine.

@@ -13,6 +13,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // cluster is n members without a world: batches are durable at once, and messages wait to be delivered.
@@ -29,7 +30,7 @@ type packet struct {
 	message  *peerv1.Message
 }
 
-func newCluster(n int, m Mistakes) *cluster {
+func newCluster(n int) *cluster {
 	c := &cluster{answers: map[uint64]register.Result{}}
 	v := view.View{Cluster: "test", Epoch: 1}
 	for i := range n {
@@ -45,7 +46,7 @@ func newCluster(n int, m Mistakes) *cluster {
 		}
 		c.disks = append(c.disks, protocoltest.Disk{})
 		c.journals = append(c.journals, protocol.NewJournal(c.disks[i]))
-		c.members = append(c.members, newProtocol(config, c.journals[i], quorum.FirstDisks(v), m))
+		c.members = append(c.members, Factory(config, c.journals[i], quorum.FirstDisks(v)).(*Protocol))
 		c.members[i].Tick(1)
 	}
 	return c
@@ -94,50 +95,49 @@ func everything(packet) bool { return true }
 // A write with an id that is older than what the key remembers may be a duplicate, and is not executed: so nobody may
 // be told that it took effect before the execution says so.
 func TestANamedWriteWaitsForItsExecution(t *testing.T) {
-	for _, c := range []struct {
-		mistakes Mistakes
-		early    string
-	}{
-		{Mistakes{}, ""},
-		{Mistakes{AnswerNamed: true}, "ok"},
-	} {
-		three := newCluster(3, c.mistakes)
-		state, err := (&peerv1.KeyState{
-			Count: 1, Horizon: 100, HorizonSession: 1,
-			Executed: []*peerv1.Executed{
-				{Id: &peerv1.InstanceID{Writer: uint64(register.NewWriter(1, 1, 0)), Number: 1}},
-			},
-		}).MarshalVT()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range three.members {
-			m.Adopt([]byte("sk"), state)
-		}
-		// 3 hears of a write of 2, and the write of 1 depends on it: 1 asks 2. The commit of 2's does not come.
-		three.submit(1, 1, register.Operation{Kind: register.Write, Key: "k", Value: register.Value("other")})
-		three.deliver(func(p packet) bool { return p.message.Kind == peerv1.Kind_PRE_ACCEPT })
-		three.submit(0, 2, register.Operation{
-			Kind: register.Write, Key: "k", Value: register.Value("late"),
-			ID: register.ID{Session: 7, Number: 1, FirstIncomplete: 1, IssuedAt: 50},
-		})
-		three.deliver(func(p packet) bool { return p.to != 2 || p.from == 1 })
-		early := ""
-		if r, told := three.answers[2]; told {
-			early = r.Status.String()
-		}
-		if early != c.early {
-			t.Errorf("%+v: told %q on commit, want %q", c.mistakes, early, c.early)
-		}
-		three.deliver(everything)
-		three.submit(2, 3, register.Operation{Kind: register.Read, Key: "k"})
-		three.deliver(everything)
-		if got := three.answers[3]; got.Status != register.OK || string(got.Value) != "other" {
-			t.Errorf("read %v %q, want the write that was not refused", got.Status, got.Value)
-		}
-		if got := three.answers[2].Status; c.early == "" && got != register.Unknown {
-			t.Errorf("the write that execution refused is %v, want unknown", got)
-		}
+	t.Run("correct", func(t *testing.T) { namedWriteToldEarly(t, "") })
+	mutants.Build(t).Run(t, "mutant", "instance/answer-named", func(t *testing.T) { namedWriteToldEarly(t, "ok") })
+}
+
+// namedWriteToldEarly checks what a client is told on commit of a write that execution refuses.
+func namedWriteToldEarly(t *testing.T, want string) {
+	t.Helper()
+	three := newCluster(3)
+	state, err := (&peerv1.KeyState{
+		Count: 1, Horizon: 100, HorizonSession: 1,
+		Executed: []*peerv1.Executed{
+			{Id: &peerv1.InstanceID{Writer: uint64(register.NewWriter(1, 1, 0)), Number: 1}},
+		},
+	}).MarshalVT()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range three.members {
+		m.Adopt([]byte("sk"), state)
+	}
+	// 3 hears of a write of 2, and the write of 1 depends on it: 1 asks 2. The commit of 2's does not come.
+	three.submit(1, 1, register.Operation{Kind: register.Write, Key: "k", Value: register.Value("other")})
+	three.deliver(func(p packet) bool { return p.message.Kind == peerv1.Kind_PRE_ACCEPT })
+	three.submit(0, 2, register.Operation{
+		Kind: register.Write, Key: "k", Value: register.Value("late"),
+		ID: register.ID{Session: 7, Number: 1, FirstIncomplete: 1, IssuedAt: 50},
+	})
+	three.deliver(func(p packet) bool { return p.to != 2 || p.from == 1 })
+	early := ""
+	if r, told := three.answers[2]; told {
+		early = r.Status.String()
+	}
+	if early != want {
+		t.Errorf("told %q on commit, want %q", early, want)
+	}
+	three.deliver(everything)
+	three.submit(2, 3, register.Operation{Kind: register.Read, Key: "k"})
+	three.deliver(everything)
+	if got := three.answers[3]; got.Status != register.OK || string(got.Value) != "other" {
+		t.Errorf("read %v %q, want the write that was not refused", got.Status, got.Value)
+	}
+	if got := three.answers[2].Status; want == "" && got != register.Unknown {
+		t.Errorf("the write that execution refused is %v, want unknown", got)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestNothingIsLeftButTheState(t *testing.T) {
 	for seed := range uint64(6) {
 		draw := rand.New(rand.NewPCG(seed, 1))
 		n := 3 + 2*draw.IntN(2)
-		c := newCluster(n, Mistakes{})
+		c := newCluster(n)
 		handle := uint64(0)
 		for range 60 {
 			for range draw.IntN(20) { // more than lanes

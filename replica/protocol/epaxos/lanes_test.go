@@ -17,7 +17,7 @@ func writeOf(key string, handle uint64) register.Operation {
 
 // What comes while all lanes are in use waits, and goes together into the first one that is free: reads or others.
 func TestWhatWaitsForALaneGoesTogether(t *testing.T) {
-	c := newCluster(3, Mistakes{})
+	c := newCluster(3)
 	var asked [][]string // what is in each instance that member 1 has proposed
 	took := func() {
 		for _, p := range c.packets {
@@ -80,7 +80,7 @@ func TestWhatWaitsForALaneGoesTogether(t *testing.T) {
 func TestTheGraphOfAHotKeyIsBounded(t *testing.T) {
 	const operations = 600
 	for _, n := range []int{3, 5} {
-		c := newCluster(n, Mistakes{})
+		c := newCluster(n)
 		draw := rand.New(rand.NewPCG(uint64(n), 1))
 		most := 0
 		count := func(i int) {
@@ -140,7 +140,7 @@ func TestInstancesAreBounded(t *testing.T) {
 		{"large rmws", 5, 512 << 10, true, []int{2, 2, 1}},
 		{"of more than an instance", 3, 2 << 20, false, []int{1, 1, 1}},
 	} {
-		c := newCluster(3, Mistakes{})
+		c := newCluster(3)
 		for handle := range uint64(lanes) {
 			c.submit(0, handle+1, writeOf("k", handle+1))
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol/epaxos"
 	"github.com/georegister/georegister/replica/protocol/script"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 func TestScripts(t *testing.T) { script.Run(t, "testdata/correct", epaxos.Factory) }
@@ -12,10 +13,10 @@ func TestScripts(t *testing.T) { script.Run(t, "testdata/correct", epaxos.Factor
 // TestMistakesInChanges shows, step by step, how those mistakes let members disagree: each needs a change of the view
 // that goes on while some of them are cut off.
 func TestMistakesInChanges(t *testing.T) {
-	for name, m := range map[string]epaxos.Mistakes{
-		"KeepAgreed":     {KeepAgreed: true},
-		"RecoverAsPlain": {RecoverAsPlain: true},
-	} {
-		t.Run(name, func(t *testing.T) { script.Run(t, "testdata/mistakes/"+name+".txt", epaxos.FactoryWith(m)) })
+	found := mutants.Build(t)
+	for _, name := range []string{"keep-agreed", "recover-as-plain"} {
+		found.Run(t, name, "instance/"+name, func(t *testing.T) {
+			script.Run(t, "testdata/mistakes/"+name+".txt", epaxos.Factory)
+		})
 	}
 }

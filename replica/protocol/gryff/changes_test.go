@@ -17,6 +17,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // The simulator looks for what a change of the view breaks with everything else that can go wrong. These tests are
@@ -455,19 +456,26 @@ func TestMistakesInChangesAreNoticed(t *testing.T) {
 		rmws     bool
 	}{
 		"ResumeWithNewTag": {gryff.FactoryWith(gryff.Mistakes{ResumeWithNewTag: true}), member.Mistakes{}, true},
-		"ResumeAsNew":      {gryff.FactoryWith(gryff.Mistakes{ResumeAsNew: true}), member.Mistakes{}, true},
 		"CountOneSide":     {gryff.Factory, member.Mistakes{CountOneSide: true}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(150) {
-				s := weather(seed, c.factory, c.mistakes, c.rmws)
-				if s.wrong != "" && !strings.Contains(s.wrong, "never ends") {
-					t.Logf("seed %d: %s", seed, s.wrong)
-					return
-				}
-			}
-			t.Error("nobody noticed")
+			mustNotice(t, c.factory, c.mistakes, c.rmws)
 		})
 	}
+	mutants.Build(t).Run(t, "resume-as-new", "instance/resume-as-new", func(t *testing.T) {
+		mustNotice(t, gryff.Factory, member.Mistakes{}, true)
+	})
+}
+
+func mustNotice(t *testing.T, factory member.Factory, mistakes member.Mistakes, rmws bool) {
+	t.Helper()
+	for seed := range uint64(150) {
+		s := weather(seed, factory, mistakes, rmws)
+		if s.wrong != "" && !strings.Contains(s.wrong, "never ends") {
+			t.Logf("seed %d: %s", seed, s.wrong)
+			return
+		}
+	}
+	t.Error("nobody noticed")
 }

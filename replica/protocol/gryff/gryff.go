@@ -78,12 +78,8 @@ func newProtocol(
 	if mistakes.TagWithoutBoot {
 		p.me = p.Author()
 	}
-	if mistakes.CountDeadDisks {
-		p.CountDeadDisks()
-	}
-	p.AckBeforePersist = mistakes.AckBeforePersist
 	registers := &instance.Registers{Load: p.Load, Apply: p.Apply}
-	p.rmws = instance.New(p.Base, instance.Options{Commands: rmw, Registers: registers}, mistakes.ofRMWs())
+	p.rmws = instance.New(p.Base, instance.Options{Commands: rmw, Registers: registers})
 	return p
 }
 

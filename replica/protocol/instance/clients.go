@@ -63,7 +63,7 @@ func (p *clients) answerCommitted(i *instance) {
 		return
 	}
 	for _, r := range d.requests {
-		if r.answered || r.Operation.Kind != register.Write || r.Operation.ID.Session != 0 && !p.mistakes.AnswerNamed {
+		if r.answered || r.Operation.Kind != register.Write || r.Operation.ID.Session != 0 {
 			continue
 		}
 		p.took(pathAnsweredOnCommit)
@@ -139,30 +139,4 @@ func (p *clients) giveUpLate(d *coordination) {
 		}
 		return late
 	})
-}
-
-// answerEarly is the mistake of answering on commit what only execution knows.
-func (p *clients) answerEarly(d *coordination) {
-	current := d.base
-	for _, r := range d.requests {
-		if r.answered {
-			continue
-		}
-		if r.reads() {
-			r.answered = true
-			p.Complete(r.Handle,
-				register.Result{Status: register.OK, Value: wire.OfRecord(d.object.state.Previous).Value})
-			continue
-		}
-		if r.Operation.Kind == register.Write {
-			continue
-		}
-		r.answered = true
-		if out, err := p.Config.Functions.Apply(current.Value, r.Operation.Call); err == nil && out.Refused == "" {
-			p.Complete(r.Handle, register.Result{Status: register.OK, Value: out.Reply})
-			if out.Changed {
-				current.Value = out.Next
-			}
-		}
-	}
 }

@@ -84,11 +84,7 @@ func (p *coordinator) propose(o *object) {
 		i.status, i.agreed = peerv1.Status_PRE_ACCEPTED, p.mayBeFast()
 		d.onePeer, d.merged = p.fastQuorumOfTwo(), i.attributes
 		p.saveInstance(i)
-		to := d.asked.AskFast(&p.Config, p.Counted, p.Now)
-		if d.onePeer && p.mistakes.AskAllAlone {
-			to = p.Config.Nearest
-		}
-		p.SendAllDurably(to, p.question(d))
+		p.SendAllDurably(d.asked.AskFast(&p.Config, p.Counted, p.Now), p.question(d))
 		p.decidePreAccept(d)
 	}
 }
@@ -100,7 +96,7 @@ func (p *coordinator) onPreAcceptOK(d *coordination, from view.MemberID, m *peer
 	if d.merged.base.Carstamp.Less(theirs.base.Carstamp) {
 		d.merged.base = theirs.base
 	}
-	if m.Instance.Agreed && (d.onePeer || !p.fastQuorumOfTwo()) || p.mistakes.FastOnMerged {
+	if m.Instance.Agreed && (d.onePeer || !p.fastQuorumOfTwo()) {
 		d.agreements.Answer(p.Counted, from)
 	}
 	d.asked.Answer(p.Counted, from)
@@ -111,12 +107,11 @@ func (p *coordinator) onPreAcceptOK(d *coordination, from view.MemberID, m *peer
 // *initial* attributes, so that recovery knows what could have been chosen.
 func (p *coordinator) decidePreAccept(d *coordination) {
 	switch {
-	case d.agreements.Fast(p.Counted, p.Config.Self),
-		p.mistakes.FastOnMajority && p.Incarnations.HasFast() && d.agreements.Quorum(p.Counted, p.Config.Self):
+	case d.agreements.Fast(p.Counted, p.Config.Self):
 		p.took(pathFast)
 		d.fastPath = true
 		d.roundTrips = min(1, p.Config.View.Size()-1)
-		if d.onePeer || p.mistakes.FastOnMerged {
+		if d.onePeer {
 			if !d.sameAs(&d.merged) {
 				p.took(pathFastMerged)
 			}
@@ -160,15 +155,7 @@ func (p *coordinator) commit(d *coordination) {
 	p.enter(d, committed)
 	d.status, d.reportTo = peerv1.Status_COMMITTED, p.Config.Self
 	// Everyone is told, not a quorum alone: everyone has to execute.
-	to := p.AskAll(&d.asked)
-	if p.mistakes.CommitBeforePersist {
-		p.SendAll(to, p.question(d))
-	} else {
-		p.SendAllDurably(to, p.question(d))
-	}
-	if p.mistakes.AnswerOnCommit {
-		p.answerEarly(d)
-	}
+	p.SendAllDurably(p.AskAll(&d.asked), p.question(d))
 	p.executeCommitted(d.instance)
 }
 
@@ -351,7 +338,7 @@ func (p *coordinator) tickCoordination(d *coordination) {
 		p.accept(d, d.merged) // the fast quorum does not come together
 		return
 	}
-	if d.onePeer && d.phase == preAccepting && !p.mistakes.StayAlone && !p.mistakes.AskAllAlone {
+	if d.onePeer && d.phase == preAccepting {
 		p.took(pathNotAlone)
 		d.onePeer = false
 	}

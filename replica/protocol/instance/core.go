@@ -51,21 +51,14 @@ type Core struct {
 }
 
 // New goes on with what the journal holds, as a part of a protocol.
-func New(b *base.Base, options Options, mistakes Mistakes) *Core {
+func New(b *base.Base, options Options) *Core {
 	options.Lanes = max(options.Lanes, 1)
 	s := &store{
-		Base:     b,
-		options:  options,
-		mistakes: mistakes,
-		author:   b.Author(),
-		objects:  map[string]*object{},
-		live:     list.New(),
-	}
-	if mistakes.CountDeadDisks {
-		s.CountDeadDisks()
-	}
-	if mistakes.ReuseNumbers {
-		s.author = register.NewWriter(uint32(b.Config.Self), 1, 0)
+		Base:    b,
+		options: options,
+		author:  b.Author(),
+		objects: map[string]*object{},
+		live:    list.New(),
 	}
 	s.loadInstances()
 	return &Core{recovery: recovery{coordinator{s, acceptor{s}, executor{s}, clients{s}}}}
@@ -73,7 +66,7 @@ func New(b *base.Base, options Options, mistakes Mistakes) *Core {
 
 // Submit starts an operation, as a command. Its kind and its function are known.
 func (p *Core) Submit(r protocol.Request) {
-	if done, resumed := r.Resume.(Resume); resumed && !p.mistakes.ResumeAsNew {
+	if done, resumed := r.Resume.(Resume); resumed {
 		p.resume(r, done)
 		return
 	}

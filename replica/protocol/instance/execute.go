@@ -35,16 +35,9 @@ func (p *executor) executeOne(o *object) []*instance {
 		if len(component) > 1 {
 			p.took(pathCycle)
 		}
-		first := register.Writer(0)
-		if p.mistakes.OrderBySelf {
-			first = p.author
-		}
 		slices.SortFunc(component, func(a, b *instance) int {
-			bySeq := cmp.Compare(a.seq, b.seq)
-			if p.mistakes.OrderByNumber {
-				bySeq = 0
-			}
-			return cmp.Or(bySeq, cmp.Compare(a.id.number, b.id.number), cmp.Compare(a.id.writer-first, b.id.writer-first))
+			return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.id.number, b.id.number),
+				cmp.Compare(a.id.writer, b.id.writer))
 		})
 		for _, i := range component {
 			p.executeInstance(i)
@@ -149,7 +142,7 @@ func (p *executor) executeInstance(i *instance) {
 		kept.Reads = o.execution(i.id.writer).GetReads() + 1
 	} else if len(i.commands) > 0 {
 		current := i.base
-		if previous := wire.OfRecord(state.Previous); current.Carstamp.Less(previous.Carstamp) && !p.mistakes.ForgetPrevious {
+		if previous := wire.OfRecord(state.Previous); current.Carstamp.Less(previous.Carstamp) {
 			current = previous
 		}
 		for _, c := range i.commands {
@@ -163,7 +156,7 @@ func (p *executor) executeInstance(i *instance) {
 	}
 	// In a component a later instance of the same writer can come first, by seq: this one was begun before, and recovered
 	// after it.
-	if last := o.execution(i.id.writer); last.GetId().GetNumber() > i.id.number && !p.mistakes.ExecutedGoesBack {
+	if last := o.execution(i.id.writer); last.GetId().GetNumber() > i.id.number {
 		kept = &peerv1.Executed{Id: last.Id, Answers: last.Answers, Reads: last.Reads}
 		if !i.reads() {
 			kept.Reads = min(last.Reads, last.Id.Number-i.id.number) // what reads may leave out ends with it
@@ -177,11 +170,9 @@ func (p *executor) executeInstance(i *instance) {
 
 // executeCommand makes current what it is after a command that is no read.
 func (p *executor) executeCommand(state *peerv1.KeyState, current *register.Versioned, w register.Writer, c *peerv1.Command) *peerv1.Answer {
-	if !p.mistakes.ForgetSessions {
-		if answer := session.Recall(state, c); answer != nil {
-			p.took(pathDuplicate)
-			return answer
-		}
+	if answer := session.Recall(state, c); answer != nil {
+		p.took(pathDuplicate)
+		return answer
 	}
 	// All members hold the same, and refuse alike.
 	if max(current.Carstamp.Timestamp, current.Carstamp.RMWs) >= register.MaxNumber {

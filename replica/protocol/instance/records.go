@@ -72,6 +72,6 @@ func (p *store) loadInstances() {
 		i.since, i.stored = m.Epoch, true
 		// Votes of an instance are all of the epoch in which it was pre-accepted. Once a change has settled what was
 		// committed by them, they say nothing of other members' agreement (docs/protocols.md, changes of the view).
-		i.agreed = m.Instance.Agreed && (i.since >= p.Config.View.Since || p.mistakes.KeepAgreed)
+		i.agreed = m.Instance.Agreed && i.since >= p.Config.View.Since
 	}
 }

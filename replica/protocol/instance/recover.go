@@ -39,11 +39,7 @@ func (p *recovery) recover(i *instance) {
 	}
 	p.enter(d, preparing)
 	d.ballot = ballotAfter(max(i.ballot, i.seen), p.Config.Self)
-	own := &preparedReply{i.attributes, p.Config.Self, i.status, i.accepted, i.agreed}
-	if p.mistakes.OneBallot {
-		own.accepted = i.ballot
-	}
-	d.prepared = []*preparedReply{own}
+	d.prepared = []*preparedReply{{i.attributes, p.Config.Self, i.status, i.accepted, i.agreed}}
 	i.ballot = d.ballot
 	p.saveInstance(i)
 	p.SendAllDurably(p.AskAll(&d.asked), p.question(d))
@@ -95,9 +91,6 @@ func (p *recovery) decidePrepare(d *coordination) {
 	}
 	// Only those before a change were asked for what could be committed on the fast path.
 	electorate := p.Config.View.Before()
-	if p.mistakes.RecoverAsPlain {
-		electorate = p.Config.View
-	}
 	var decided, accepted, fast *preparedReply
 	agreements := 0
 	authorAnswered := false
@@ -115,7 +108,7 @@ func (p *recovery) decidePrepare(d *coordination) {
 			fast = r
 			agreements++
 		}
-		authorAnswered = authorAnswered || r.from == author && (p.sameDisk(d.id.writer) || p.mistakes.TrustNewDisk)
+		authorAnswered = authorAnswered || r.from == author && p.sameDisk(d.id.writer)
 	}
 	switch {
 	case decided != nil:
@@ -124,24 +117,16 @@ func (p *recovery) decidePrepare(d *coordination) {
 		p.commit(d)
 	case accepted != nil:
 		p.Took(pathRecoverAccepted)
-		p.acceptAgain(d, accepted.attributes)
+		p.accept(d, accepted.attributes)
 	case !authorAnswered && fast != nil && agreements >= electorate.Size()/2:
 		// The coordinator may have committed with these. With it, those who agreed are a majority, so
 		// dependencies and base are good even if it has not.
 		p.Took(pathRecoverFast)
-		p.acceptAgain(d, fast.attributes)
+		p.accept(d, fast.attributes)
 	default:
 		p.Took(pathRecoverNoOp)
 		p.accept(d, attributes{deps: vector{}.with(instanceID{d.id.writer, d.id.number - 1})})
 	}
-}
-
-// acceptAgain proposes what may have been chosen, base included.
-func (p *recovery) acceptAgain(d *coordination, a attributes) {
-	if p.mistakes.BaseNotRecovered {
-		a.base = p.load(d.object.key)
-	}
-	p.accept(d, a)
 }
 
 // tickInstance repeats what a coordination asked, gives up requests past their deadline, and recovers what others

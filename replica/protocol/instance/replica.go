@@ -12,7 +12,7 @@ type acceptor struct{ *store }
 // onQuestion votes on an instance, or says that it is executed here: then there is nothing to vote on any more.
 func (p *acceptor) onQuestion(o *object, from view.MemberID, m *peerv1.Message) {
 	id := idOf(m.Instance.Id)
-	if o.executed(id.writer) >= id.number && !p.mistakes.ForgetExecuted {
+	if o.executed(id.writer) >= id.number {
 		p.tellExecuted(o, id, from, m.Op, true)
 		return
 	}
@@ -58,10 +58,6 @@ func (p *acceptor) onPreAccept(i *instance, from view.MemberID, m *peerv1.Messag
 		reply.Present, reply.Value = false, nil // the coordinator has it
 	}
 	p.SendDurably(from, reply)
-	if p.mistakes.RecoverInitial {
-		i.attributes = attributesOf(m)
-		p.saveInstance(i)
-	}
 }
 
 // onAccept is algorithm 4, lines 8 to 10, with the ballots of algorithm 6: one for what was promised, one for
@@ -88,15 +84,11 @@ func (p *acceptor) onPrepare(i *instance, from view.MemberID, m *peerv1.Message)
 		p.refuse(i, from, m)
 		return
 	}
-	promised := i.ballot
 	i.ballot = m.Instance.Ballot
 	i.seen = max(i.seen, i.ballot)
 	p.saveInstance(i)
 	p.yield(i)
 	reply := p.about(i, peerv1.Kind_PREPARE_OK)
 	reply.Op = m.Op
-	if p.mistakes.OneBallot {
-		reply.Instance.AcceptedBallot = promised
-	}
 	p.SendDurably(from, reply)
 }

@@ -26,7 +26,7 @@ func gryffs(c protocol.Config, journal *protocol.Journal) *Core {
 			}
 		},
 	}
-	return New(base.New("test", c, journal, quorum.FirstDisks(c.View)), Options{Commands: "rmw", Registers: registers}, Mistakes{})
+	return New(base.New("test", c, journal, quorum.FirstDisks(c.View)), Options{Commands: "rmw", Registers: registers})
 }
 
 // of is member 1 of n in a view of an epoch, over a journal.

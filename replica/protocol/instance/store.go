@@ -19,7 +19,6 @@ import (
 type store struct {
 	*base.Base // of the protocol
 	options    Options
-	mistakes   Mistakes
 	author     register.Writer // of the first lane's instances: it outlives restarts, since their numbers are durable
 
 	objects map[string]*object // keys with instances in progress, and those that rest
@@ -244,7 +243,7 @@ func (p *store) sameDisk(w register.Writer) bool {
 // mayBeFast reports whether a coordinator may commit on the fast path in this view. A joint view bars it (HasFast is
 // false there): a fast quorum of it would have to be found again by recovery after the change, which asks the members of
 // one side alone. Nobody agrees then, lest recovery take what is pre-accepted for committed.
-func (p *store) mayBeFast() bool { return p.Incarnations.HasFast() || p.mistakes.KeepAgreed }
+func (p *store) mayBeFast() bool { return p.Incarnations.HasFast() }
 
 // tellExecuted says that an instance is executed here, and what it answered if that is still known. A member
 // that asked for a vote is behind and gets the key's state: the instance itself is gone.
