@@ -13,7 +13,7 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-var inReach = errors.New("a quorum is in reach, so nothing has to be given up; use `replace` or `remove`")
+var errInReach = errors.New("a quorum is in reach, so nothing has to be given up; use `replace` or `remove`")
 
 // Recover goes on with what is left, after a quorum was lost for good, and says what that costs: with one member alone,
 // or with `all` that answer where shards have masters, each partition from one of them. All others are killed, and
@@ -64,7 +64,7 @@ func (o *operator) recoverPartitions(
 	r := &o.directory.Record
 	unheld, err := r.Numbers(list)
 	if err == nil && reachesQuorum(r.View, observations) {
-		err = inReach
+		err = errInReach
 	}
 	if err != nil {
 		return "", err
@@ -131,7 +131,7 @@ func (o *operator) trusted(name string, observations []Observation) (Observation
 	case r.View.Epoch == 0:
 		return m, errors.New("the cluster is being founded: nothing is lost yet")
 	case reachesQuorum(r.View, observations):
-		return m, inReach
+		return m, errInReach
 	case at < 0:
 		return m, fmt.Errorf("%s is not in the view of epoch %d; name one that is", m.Label, r.View.Epoch)
 	case m.Status == nil:
