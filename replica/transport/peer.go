@@ -54,7 +54,6 @@ func (p *peer) run(ctx context.Context) {
 
 // redial has what does not stand be connected at once: the peer has just shown that it is there.
 func (p *peer) redial() {
-	p.connection.ResetConnectBackoff()
 	signal(p.small.again)
 	signal(p.bulk.again)
 }
