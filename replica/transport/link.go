@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -56,7 +57,9 @@ type link struct {
 	log        *zap.Logger
 	connection *grpc.ClientConn
 
-	away func() // is called when the other end is not reached, or not any more
+	called chan struct{} // capacity 1: the other end has just shown that it is there
+	away   func()        // is called when the other end is not reached, or not any more
+	pause  atomic.Int64  // before the next attempt to connect, in nanoseconds
 
 	connected atomic.Bool
 	refused   atomic.Pointer[string]
@@ -71,7 +74,7 @@ type link struct {
 func newLink(t *Transport, kind string, id view.MemberID, address string) (*link, error) {
 	l := &link{
 		transport: t, id: id, kind: kind, log: t.options.Logger.With(zap.Uint32(strings.ToLower(kind), uint32(id))),
-		away: func() {}, rtts: t.distances.to(id),
+		called: make(chan struct{}, 1), away: func() {}, rtts: t.distances.to(id),
 	}
 	var err error
 	// Passthrough hands the address to the dialer as it is, which resolves it at each attempt. gRPC's own resolver
@@ -79,10 +82,9 @@ func newLink(t *Transport, kind string, id view.MemberID, address string) (*link
 	l.connection, err = grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(l.dial),
+		// Dial makes the pauses: to end gRPC's own would race with its new connections.
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff: backoff.Config{
-				BaseDelay: firstPause, Multiplier: 2, Jitter: 0.2, MaxDelay: reconnectEvery,
-			},
+			Backoff:           backoff.Config{BaseDelay: time.Millisecond, Multiplier: 1, MaxDelay: time.Millisecond},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
@@ -96,8 +98,18 @@ func newLink(t *Transport, kind string, id view.MemberID, address string) (*link
 	return l, err
 }
 
-// dial connects to the other end.
+// dial connects to the other end, after a pause if it did not answer before.
 func (l *link) dial(ctx context.Context, address string) (net.Conn, error) {
+	pause := time.Duration(l.pause.Load())
+	if pause > 0 {
+		select {
+		case <-time.After(pause + rand.N(pause)/4):
+		case <-l.called:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	l.pause.Store(int64(min(max(2*pause, firstPause), reconnectEvery)))
 	connection, err := l.transport.options.Dial(ctx, address)
 	if err != nil {
 		l.away()
@@ -143,6 +155,12 @@ func (l *link) measure(ctx context.Context, send func(ping uint64)) {
 			return
 		}
 	}
+}
+
+// accepted notes that the other end takes what this member sends.
+func (l *link) accepted() {
+	l.refused.Store(nil)
+	l.pause.Store(0)
 }
 
 // refusedBy notes why the other end refuses this member. It is logged once: this member calls again and again.

@@ -54,8 +54,9 @@ func (p *peer) run(ctx context.Context) {
 
 // redial has what does not stand be connected at once: the peer has just shown that it is there.
 func (p *peer) redial() {
-	signal(p.small.again)
-	signal(p.bulk.again)
+	for _, wakes := range []chan struct{}{p.called, p.small.again, p.bulk.again} {
+		signal(wakes)
+	}
 }
 
 // learn hands on a newer view that the peer sent.
@@ -152,7 +153,7 @@ func (l *lane) stream(ctx context.Context) (accepted bool, err error) {
 	if h := reply.Hello; h == nil || h.Member != uint32(p.id) || h.Epoch != epoch {
 		return false, fmt.Errorf("hello: the answer is not member %d's, of this epoch", p.id)
 	}
-	p.refused.Store(nil)
+	p.accepted()
 	if l == p.small {
 		p.connected.Store(true)
 		defer p.connected.Store(false)

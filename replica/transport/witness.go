@@ -117,7 +117,7 @@ func (w *witnessLink) stream(ctx context.Context) (accepted bool, err error) {
 		return false, fmt.Errorf("hello: the answer is not witness %d's", w.id)
 	}
 	w.noteDisk(reply.Hello.Disk)
-	w.refused.Store(nil)
+	w.accepted()
 	w.connected.Store(true)
 	defer w.connected.Store(false)
 	line := newDelayLine(o.OneWayDelay.Of(w.id), o.Jitter.Of(w.id), w.deliver)
