@@ -93,7 +93,7 @@ func (c *Cluster) setLink(m *member, to *unit, blocked bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), linkTimeout)
 	defer cancel()
 	_, err := m.admin.SetLink(ctx, &adminv1.SetLinkRequest{
-		Cluster: c.directory.Record.Cluster, Member: uint32(m.id), Peer: uint32(to.id), Blocked: blocked,
+		Cluster: c.cluster, Member: uint32(m.id), Peer: uint32(to.id), Blocked: blocked,
 	}, grpc.WaitForReady(true))
 	if err != nil {
 		return fmt.Errorf("%s: set the link to %s: %w", m.label, to.label, err)

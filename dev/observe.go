@@ -63,7 +63,7 @@ func (o *operator) Observe(ctx context.Context) []Observation {
 	observations := make([]Observation, len(members))
 	var group sync.WaitGroup
 	for i, m := range members {
-		group.Go(func() { observations[i] = m.observe(ctx, o.directory.Record.Cluster) })
+		group.Go(func() { observations[i] = m.observe(ctx, o.cluster) })
 	}
 	group.Wait()
 	for _, w := range o.processes.alone() { // of several at a site, the latest

@@ -29,6 +29,7 @@ const (
 // it.
 type operator struct {
 	spec      v1alpha1.GeoRegisterClusterSpec
+	cluster   string // its name, which the record has too: no lock guards this one
 	directory *record.Directory
 	processes *processes
 	say       func(format string, args ...any) // tells whoever watches a line
@@ -49,7 +50,7 @@ func newOperator(o Options, d *record.Directory) *operator {
 	}
 	spec := o.Manifest.Spec
 	return &operator{
-		spec: spec, directory: d, say: say, settle: settling(spec), woken: make(chan struct{}, 1),
+		spec: spec, cluster: d.Record.Cluster, directory: d, say: say, settle: settling(spec), woken: make(chan struct{}, 1),
 		processes: &processes{binary: o.Binary, spec: spec, directory: d, links: links{}, say: say},
 	}
 }
