@@ -9,7 +9,6 @@ import (
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/simulator/schedule"
-	"github.com/georegister/georegister/test/mutants"
 )
 
 // searchSeeds is how many random schedules the test command tries for each protocol and number of members: some more
@@ -79,13 +78,7 @@ func TestMistakesOfABDAreFound(t *testing.T) {
 	crashes := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Torn, faults.Partition, faults.Loss, faults.Reorder}, RMWs: schedule.FewRMWs, Members: []int{3}}
 	copies := schedule.Options{Faults: []faults.Kind{faults.Duplicate, faults.Loss, faults.Partition, faults.Crash}, RMWs: schedule.FewRMWs, Members: []int{3, 5}}
 	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Partition}, RMWs: schedule.FewRMWs, Members: []int{3, 5}}
-	found := mutants.Build(t)
-	for _, c := range []struct {
-		mutant  string
-		options schedule.Options
-		after   uint64
-		seeds   int
-	}{
+	mustFindEach(t, Member(abd.Factory), nil, []hunt{
 		{"abd/ack-before-persist", crashes, 280, 500},
 		{"abd/complete-before-persist", crashes, 400, 4000},
 		{"abd/expose-volatile", crashes, 450, 2000},
@@ -97,11 +90,7 @@ func TestMistakesOfABDAreFound(t *testing.T) {
 		{"quorum/count-twice", copies, 0, 2000},
 		{"abd/retry-with-new-tag", all, 0, 500},
 		// abd/count-dead-disks: see TestLostDisksAreFenced.
-	} {
-		found.Run(t, c.mutant, c.mutant, func(t *testing.T) {
-			mustFind(t, drawn(c.options), Member(abd.Factory), c.after, c.seeds, nil)
-		})
-	}
+	})
 	for name, m := range map[string]struct {
 		mistakes member.Mistakes
 		seeds    int

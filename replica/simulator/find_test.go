@@ -2,12 +2,14 @@ package simulator
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/georegister/georegister/replica/simulator/check"
 
 	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // find returns the first failure that counts among so many seeds after one, or nil. Where the first seed that shows a
@@ -29,11 +31,11 @@ func find(draw func(seed uint64) schedule.Schedule, start Start, after uint64, s
 // mustFind is find for a mistake that was put back, which has to be found.
 func mustFind(t *testing.T, draw func(seed uint64) schedule.Schedule, start Start, after uint64, seeds int, counts func(check.Class) bool) {
 	t.Helper()
-	var byClass func(*Failure) bool
+	var all func(*Failure) bool
 	if counts != nil {
-		byClass = func(f *Failure) bool { return counts(f.Class) }
+		all = byClass(counts)
 	}
-	mustFail(t, draw, start, after, seeds, byClass)
+	mustFail(t, draw, start, after, seeds, all)
 }
 
 // mustFail is mustFind where the class alone does not say what counts.
@@ -48,6 +50,31 @@ func mustFail(t *testing.T, draw func(seed uint64) schedule.Schedule, start Star
 	}
 	t.Logf("%.200v", f)
 	return f
+}
+
+// hunt is a mutant, by its name and, after a space, what tells two hunts apart, and where it is looked for.
+type hunt struct {
+	mutant  string
+	options schedule.Options
+	after   uint64
+	seeds   int
+}
+
+// mustFindEach is mustFail for each of some mutants of a protocol, in a process of its own.
+func mustFindEach(t *testing.T, start Start, counts func(*Failure) bool, hunts []hunt) {
+	t.Helper()
+	program := mutants.Build(t)
+	for _, h := range hunts {
+		mutant, _, _ := strings.Cut(h.mutant, " ")
+		program.Run(t, h.mutant, mutant, func(t *testing.T) {
+			mustFail(t, drawn(h.options), start, h.after, h.seeds, counts)
+		})
+	}
+}
+
+// byClass is what counts of a failure if its class alone says so.
+func byClass(counts func(check.Class) bool) func(*Failure) bool {
+	return func(f *Failure) bool { return counts(f.Class) }
 }
 
 // mustNotFind is find for what is right, in schedules that are made for a mistake.

@@ -9,7 +9,6 @@ import (
 	"github.com/georegister/georegister/replica/protocol/raft"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
-	"github.com/georegister/georegister/test/mutants"
 )
 
 // shortLog makes members that were cut off for a while fetch each other's state.
@@ -53,13 +52,7 @@ func TestMistakesOfRaftAreFound(t *testing.T) {
 	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Partition, faults.Loss, faults.Crash}, RMWs: schedule.ManyRMWs, Members: []int{3}}
 	changes := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	duels := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Crash, faults.Loss, faults.Torn}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}, Impatient: true}
-	found := mutants.Build(t)
-	for _, c := range []struct {
-		mutant  string
-		options schedule.Options
-		after   uint64
-		seeds   int
-	}{
+	mustFindEach(t, Member(shortRaft), byClass(harm), []hunt{
 		{"raft/ack-before-persist", stops, 0, 500},
 		{"raft/read-without-index", cuts, 300, 1000},
 		{"raft/forget-vote", duels, 440, 1500},
@@ -69,11 +62,7 @@ func TestMistakesOfRaftAreFound(t *testing.T) {
 		{"raft/count-one-side", changes, 0, 1000},
 		{"raft/resume-as-new", changes, 0, 1000},
 		// raft/count-dead-disks and raft/forget-term: see the protocol's own tests.
-	} {
-		found.Run(t, c.mutant, c.mutant, func(t *testing.T) {
-			mustFind(t, drawn(c.options), Member(shortRaft), c.after, c.seeds, harm)
-		})
-	}
+	})
 	for _, c := range []struct {
 		name    string
 		member  member.Mistakes

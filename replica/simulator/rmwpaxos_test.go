@@ -48,13 +48,7 @@ func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 	copies := schedule.Options{Faults: []faults.Kind{faults.Duplicate, faults.Reorder, faults.Loss}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Loss, faults.Crash}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	changes := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
-	program := mutants.Build(t)
-	for _, c := range []struct {
-		mutant  string
-		options schedule.Options
-		after   uint64
-		seeds   int
-	}{
+	mustFindEach(t, Member(rmwpaxos.Factory), byClass(harm), []hunt{
 		{"base/ack-before-persist", crashed, 0, 2000},
 		{"rmwpaxos/complete-before-persist", crash, 0, 2000},
 		{"rmwpaxos/round-without-boot", crash, 540, 2000},
@@ -70,11 +64,7 @@ func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 		{"rmwpaxos/resume-as-new", changes, 0, 500},
 		// equal-numbers, keep-duelling, vote-before-persist, copy-votes and count-old-votes: see below. count-dead-disks:
 		// see TestLostDisksAreFenced. answered-by-one-side: see TestWhoIsLeftBehindReadsNothingOld.
-	} {
-		program.Run(t, c.mutant, c.mutant, func(t *testing.T) {
-			mustFind(t, drawn(c.options), Member(rmwpaxos.Factory), c.after, c.seeds, harm)
-		})
-	}
+	})
 	for _, c := range []struct {
 		name     string
 		mistakes member.Mistakes
@@ -96,6 +86,7 @@ func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 	reordered := drawn(schedule.Options{Faults: []faults.Kind{faults.Reorder}, RMWs: schedule.ManyRMWs, Members: []int{3}})
 	insist := Member(rmwpaxos.FactoryWith(rmwpaxos.Options{Insist: true}))
 	t.Run("insist", func(t *testing.T) { mustNotFind(t, reordered, insist, 300) })
+	program := mutants.Build(t)
 	program.Run(t, "rmwpaxos/equal-numbers", "rmwpaxos/equal-numbers", func(t *testing.T) {
 		mustFind(t, reordered, insist, 80, 2000, harm)
 	})
