@@ -50,7 +50,8 @@ func newOperator(o Options, d *record.Directory) *operator {
 	}
 	spec := o.Manifest.Spec
 	return &operator{
-		spec: spec, cluster: d.Record.Cluster, directory: d, say: say, settle: settling(spec), woken: make(chan struct{}, 1),
+		spec: spec, cluster: d.Record.Cluster, directory: d, say: say, settle: settling(spec),
+		woken:     make(chan struct{}, 1),
 		processes: &processes{binary: o.Binary, spec: spec, directory: d, links: links{}, say: say},
 	}
 }

@@ -70,8 +70,8 @@ func foundCluster(s *views.Views) *Outcome {
 	if err != nil {
 		return waitFor("CannotFound", "%s", message.Sentence(err.Error()))
 	}
-	return act(writeRecord(s, first, "Founding", "Founds the cluster with %d members", first.Size()), message.Normal("Founded", "Found", fmt.Sprintf(
-		"Founded the cluster %s with %d members", s.ClusterID, first.Size())))
+	return act(writeRecord(s, first, "Founding", "Founds the cluster with %d members", first.Size()),
+		message.Normal("Founded", "Found", fmt.Sprintf("Founded the cluster %s with %d members", s.ClusterID, first.Size())))
 }
 
 // remake removes, before the cluster is founded, a volume of another class than spec.storage asks for, or a larger one,

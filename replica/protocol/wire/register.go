@@ -15,7 +15,9 @@ func Put(m *peerv1.Message, v register.Versioned) {
 
 // Of is what a message tells of a register.
 func Of(m *peerv1.Message) register.Versioned {
-	return register.Versioned{Carstamp: Carstamp(m.Timestamp, m.Writer, m.Rmws), Value: register.ValueOf(m.Present, m.Value)}
+	return register.Versioned{
+		Carstamp: Carstamp(m.Timestamp, m.Writer, m.Rmws), Value: register.ValueOf(m.Present, m.Value),
+	}
 }
 
 // Record is a register as it is kept on disk.
@@ -29,7 +31,8 @@ func Record(v register.Versioned) *peerv1.RegisterRecord {
 // OfRecord is the register of a record; of nil, one that was never written.
 func OfRecord(r *peerv1.RegisterRecord) register.Versioned {
 	return register.Versioned{
-		Carstamp: Carstamp(r.GetTimestamp(), r.GetWriter(), r.GetRmws()), Value: register.ValueOf(r.GetPresent(), r.GetValue()),
+		Carstamp: Carstamp(r.GetTimestamp(), r.GetWriter(), r.GetRmws()),
+		Value:    register.ValueOf(r.GetPresent(), r.GetValue()),
 	}
 }
 
@@ -48,5 +51,7 @@ func Dependency(d register.Dependency) *peerv1.Dependency {
 
 // OfDependency is the register that a dependency tells of.
 func OfDependency(d *peerv1.Dependency) register.Versioned {
-	return register.Versioned{Carstamp: Carstamp(d.Timestamp, d.Writer, d.Rmws), Value: register.ValueOf(d.Present, d.Value)}
+	return register.Versioned{
+		Carstamp: Carstamp(d.Timestamp, d.Writer, d.Rmws), Value: register.ValueOf(d.Present, d.Value),
+	}
 }
