@@ -12,7 +12,6 @@ import (
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
-	"github.com/georegister/georegister/replica/protocol/curp/store"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
@@ -62,7 +61,7 @@ func drawBurst(seed uint64, wrong curp.Mistakes) schedule.Schedule {
 	trip := 40*ms + 4*env.Slowest()
 	env.Retry, env.Suspect, env.Patience = trip, 3*trip, 6*trip
 	env.Partitioned = &schedule.Partitioned{
-		Protocol: curpWith(wrong, store.SplitMistakes{}), Believing: wrong.TrustOldWitness,
+		Protocol: curpWith(wrong), Believing: wrong.TrustOldWitness,
 		Sync:      protocol.Sync{After: 50, Delay: draw.Between(trip, 20*trip), Lease: draw.Between(trip, 10*trip)},
 		Placement: membership.Placement{Partitions: 1, Faults: (n - 1) / 2, Dedicated: draw.Chance(300)},
 		Slots:     64, Suspect: draw.Between(0, trip), Calls: faults.Fault{Kind: faults.Change, For: trip / 8, Size: trip / 8},

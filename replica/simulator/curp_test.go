@@ -13,7 +13,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/curp/store"
 	"github.com/georegister/georegister/replica/protocol/definition"
 	"github.com/georegister/georegister/replica/simulator/schedule"
-	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // curpOptions are schedules of CURP.
@@ -21,16 +21,16 @@ func curpOptions(wrong curp.Mistakes, kinds ...faults.Kind) schedule.Options {
 	if kinds == nil {
 		kinds = faults.CURPKinds()
 	}
-	return schedule.Options{Faults: kinds, RMWs: schedule.ManyRMWs, Partitioned: curpWith(wrong, store.SplitMistakes{})}
+	return schedule.Options{Faults: kinds, RMWs: schedule.ManyRMWs, Partitioned: curpWith(wrong)}
 }
 
 // curpWith is CURP with mistakes.
-func curpWith(wrong curp.Mistakes, split store.SplitMistakes) *definition.Partitioned {
+func curpWith(wrong curp.Mistakes) *definition.Partitioned {
 	return &definition.Partitioned{
 		Start: func(config protocol.Config, journal *protocol.Journal) (protocol.Protocol, error) {
 			return curp.StartWith(config, journal, wrong)
 		},
-		Divide: func(v view.View, disks protocol.Disks) (int, error) { return store.DivideWith(v, disks, split) },
+		Divide: store.Divide,
 	}
 }
 
@@ -86,7 +86,44 @@ func TestCURPSurvivesFormerMasters(t *testing.T) {
 	mustNotFind(t, func(seed uint64) schedule.Schedule { return drawTakenBack(seed, curp.Mistakes{}) }, nil, seedsFor(t)/4)
 }
 
-// AnyView, AnyMaster, IgnoreTerm, SettleUnserved, ExpireInReplay, BackupFirst, NoGuard, ServeAfterLoss,
+// curpHunt is a mutant, and the schedules of CURP in which it is looked for.
+type curpHunt struct {
+	mutant string
+	draw   func(seed uint64) schedule.Schedule // nil: any
+	after  uint64
+	seeds  int
+	class  check.Class // empty: what clients notice
+}
+
+// mustFindInCURP is mustFind for each of some mutants, in a process of its own.
+func mustFindInCURP(t *testing.T, hunts []curpHunt) {
+	t.Helper()
+	program := mutants.Build(t)
+	for _, h := range hunts {
+		program.Run(t, h.mutant, h.mutant, func(t *testing.T) {
+			options := curpOptions(curp.Mistakes{})
+			draw := h.draw
+			if draw == nil {
+				draw = drawn(options)
+			}
+			mustFind(t, draw, nil, h.after, h.seeds, found(h.class))
+		})
+	}
+}
+
+// store/expire-in-replay is shown step by step, by a script of the protocol.
+func TestMistakesOfSessionsOfCURPAreFound(t *testing.T) {
+	t.Parallel()
+	mustFindInCURP(t, []curpHunt{
+		{"store/honour-acks", burst, 90, 500, ""},
+		{"store/forget-watermark", nil, 20, 300, ""},
+		{"store/forget-duplicates", nil, 0, 100, ""},
+	})
+}
+
+func burst(seed uint64) schedule.Schedule { return drawBurst(seed, curp.Mistakes{}) }
+
+// AnyView, AnyMaster, IgnoreTerm, SettleUnserved, BackupFirst, NoGuard, ServeAfterLoss,
 // RestartWithoutReplay, CountLearner and KeepDelegations are shown step by step, by the protocol's scripts: random
 // schedules come to them too seldom, or not at all.
 func TestMistakesOfCURPAreFound(t *testing.T) {
@@ -105,9 +142,6 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"AnswerDuplicateSynced", mistakes{AnswerDuplicateSynced: true}, nil, 0, 300, ""},
 		{"ReadUnsynced", mistakes{ReadUnsynced: true}, drawBurst, 0, 300, ""},
 		{"UpdateUnsynced", mistakes{UpdateUnsynced: true}, drawBurst, 810, 1500, ""},
-		{"HonourAcks", mistakes{HonourAcks: true}, drawBurst, 90, 500, ""},
-		{"ForgetWatermark", mistakes{ForgetWatermark: true}, nil, 20, 300, ""},
-		{"ForgetDuplicates", mistakes{ForgetDuplicates: true}, nil, 0, 100, ""},
 		{"KeepSuffix", mistakes{KeepSuffix: true}, nil, 180, 500, ""},
 		{"DropPending", mistakes{DropPending: true}, nil, 0, 300, ""},
 		// It recovers what is not frozen, and nobody can ask again.

@@ -49,10 +49,7 @@ func newMember(config protocol.Config, journal *protocol.Journal, mistakes Mista
 	m.role = roleOf(m.partition, config.Self)
 	m.digest = digestOf(config.View)
 	var err error
-	m.store, m.known, err = store.New(m.partition.Term, &b.Config, &b.Outbox, store.Mistakes{
-		HonourAcks: mistakes.HonourAcks, ForgetWatermark: mistakes.ForgetWatermark,
-		ForgetDuplicates: mistakes.ForgetDuplicates, ExpireInReplay: mistakes.ExpireInReplay,
-	})
+	m.store, m.known, err = store.New(m.partition.Term, &b.Config, &b.Outbox)
 	return m, err
 }
 

@@ -9,10 +9,6 @@ type Mistakes struct {
 	AnswerDuplicateSynced bool // the duplicate of an unsynced operation is answered as synced
 	ReadUnsynced          bool // a read of a key that is not synced is answered at once
 	UpdateUnsynced        bool // an update of a key that is not synced is answered at once
-	HonourAcks            bool // replay drops answers that the replayed requests acknowledge
-	ForgetWatermark       bool // the acknowledgements of clients are not replicated
-	ForgetDuplicates      bool // duplicates are not recognised where they are executed
-	ExpireInReplay        bool // replay expires sessions that are not synced
 	KeepSuffix            bool // backups keep entries that the new master does not have
 	DropPending           bool // a new master drops what it received and does not know to be synced
 	AnyWitnessLife        bool // recovery takes the data of any life of a witness, such as that of its own term

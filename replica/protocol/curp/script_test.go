@@ -3,6 +3,7 @@ package curp_test
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // A script holds commands and, below each, what happened, so that it reads like a message diagram. Members are a, b, c
@@ -417,6 +419,24 @@ func TestScripts(t *testing.T) {
 // TestMistakes runs a script for each known bug, with the bug seeded and without: only the correct protocol shows its
 // clients something linearizable.
 func TestMistakes(t *testing.T) {
+	program := mutants.Build(t)
+	scripts, err := filepath.Glob("testdata/mistakes/*/*.txt")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, path := range scripts {
+		mutant := strings.TrimSuffix(strings.TrimPrefix(filepath.ToSlash(path), "testdata/mistakes/"), ".txt")
+		program.Run(t, mutant, mutant, func(t *testing.T) {
+			if got := runScript(t, path, curp.Mistakes{}, true); got != history.Violation {
+				t.Errorf("what clients saw is %q", got)
+			}
+		})
+		t.Run(mutant+", without it", func(t *testing.T) {
+			if got := runScript(t, path, curp.Mistakes{}, false); got != history.Linearizable {
+				t.Errorf("what clients saw is %q", got)
+			}
+		})
+	}
 	all := reflect.TypeOf(curp.Mistakes{})
 	for i := range all.NumField() {
 		name := all.Field(i).Name

@@ -11,14 +11,6 @@ import (
 // divideBytes bounds, roughly, what Divide has persisted at once.
 const divideBytes = 1 << 20
 
-// SplitMistakes put known bugs back in DivideWith, one each, for tests that show that they are found.
-type SplitMistakes struct {
-	Empty           bool // a partition that is split off begins with nothing
-	WithoutSessions bool // it begins without the answers of requests that were executed
-	KeepForgotten   bool // it begins with what it was given for a split that was forgotten
-	DropAtOnce      bool // what is given to it is dropped from the other one before the split is known to be held
-}
-
 // Divide readies a member's disks for the partitions of a view that were split off others (section 3.6). It has to have
 // returned before the first of them is started in that view; interrupted, it is done anew. It returns how many
 // registers were given to new partitions.
@@ -31,13 +23,8 @@ type SplitMistakes struct {
 // A view that few hold may be forgotten, and the split with it. So what is given stays where it was until this member
 // has taken part in a term of after the split, and what was given for a split that was forgotten is given anew.
 func Divide(v view.View, disks protocol.Disks) (given int, err error) {
-	return DivideWith(v, disks, SplitMistakes{})
-}
-
-// DivideWith is Divide with mistakes, for tests.
-func DivideWith(v view.View, disks protocol.Disks, m SplitMistakes) (given int, err error) {
 	for _, d := range v.Divided() {
-		s := &division{Division: d, disks: disks, founded: v.FoundedPartitions(), mistakes: m}
+		s := &division{Division: d, disks: disks, founded: v.FoundedPartitions()}
 		s.from, s.to = half{disks.Journal(d.Parent), d.Parent}, half{disks.Journal(d.Child), d.Child}
 		if err := s.divide(); err != nil {
 			return given, fmt.Errorf("split partition %d off %d: %w", d.Child, d.Parent, err)
@@ -54,7 +41,6 @@ type division struct {
 	founded  int
 	from, to half // the parent and the child
 	given    int
-	mistakes SplitMistakes
 }
 
 // half is one of the two partitions at the member.
@@ -74,13 +60,13 @@ func (s *division) divide() error {
 	if err != nil {
 		return err
 	}
-	entered := child != nil && (child.Term >= s.Term || s.mistakes.KeepForgotten)
-	if parent.Term < s.Term && !entered && !s.mistakes.Empty {
+	entered := child != nil && child.Term >= s.Term
+	if parent.Term < s.Term && !entered {
 		if err := s.give(parent); err != nil {
 			return err
 		}
 	}
-	if parent.Shards <= uint32(s.Child) && (parent.Term >= s.Term || s.mistakes.DropAtOnce) {
+	if parent.Shards <= uint32(s.Child) && parent.Term >= s.Term {
 		return s.drop(parent)
 	}
 	return nil
@@ -103,8 +89,7 @@ func (s *division) give(parent *peerv1.PartitionRecord) error {
 	}
 	err = s.visit(s.from, s.to, func(key, value []byte) {
 		isRegister := key[0] == registerRecord
-		forgets := s.mistakes.WithoutSessions && (key[0] == sessionRecord || key[0] == doneRecord)
-		if key[0] == ownRecord || ofDisk(key) || forgets || isRegister && !s.gives(key[1:]) {
+		if key[0] == ownRecord || ofDisk(key) || isRegister && !s.gives(key[1:]) {
 			return
 		}
 		if isRegister {

@@ -61,7 +61,7 @@ var errStopped = errors.New("the machine stops")
 
 // divide is store.Divide on disks that fail after some batches; fewer than none stands for never.
 func divide(disks []protocoltest.Disk, after int) (given int, err error) {
-	return store.DivideWith(divided(), protocol.Disks{
+	return store.Divide(divided(), protocol.Disks{
 		Journal: func(i int) *protocol.Journal { return protocol.NewJournal(disks[i]) },
 		Persist: func(i int, j *protocol.Journal) error {
 			b := j.Take()
@@ -74,7 +74,7 @@ func divide(disks []protocoltest.Disk, after int) (given int, err error) {
 			return nil
 		},
 		Hash: register.Hash,
-	}, store.SplitMistakes{})
+	})
 }
 
 func isChilds(key string) bool { return divided().Shard(register.Hash([]byte(key[1:]))) == 1 }

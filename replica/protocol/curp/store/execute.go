@@ -36,9 +36,6 @@ func (x *Executor) Execute(r *peerv1.Request, replayed bool) (*peerv1.LogEntry, 
 // Recall returns the answer that a request already got, or nil if it is new. What may be the duplicate of something
 // forgotten is not executed.
 func (x *Executor) Recall(c *peerv1.Command) *peerv1.Answer {
-	if x.mistakes.ForgetDuplicates {
-		return nil
-	}
 	return x.sessions.recall(c)
 }
 

@@ -138,18 +138,11 @@ func (all *sessions) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.A
 		a = forgotten
 	}
 	all.set(e, doneKey(c.Session, c.Number), a)
-	if !replayed || all.mistakes.HonourAcks {
+	if !replayed {
 		all.acknowledge(e, s, c)
 	}
-	if all.mistakes.ForgetWatermark {
-		all.put(sessionKey(c.Session), &s.PartitionSession)
-	} else {
-		all.set(e, sessionKey(c.Session), &s.PartitionSession)
-	}
+	all.set(e, sessionKey(c.Session), &s.PartitionSession)
 	all.latest = max(all.latest, s.SeenAt)
-	if replayed && all.mistakes.ExpireInReplay {
-		all.forgetUnseen(e, e.Index)
-	}
 }
 
 // acknowledge drops the answers that the client of a request has, and the oldest ones of a session that has too many.

@@ -29,11 +29,10 @@ type Store struct {
 	Own    *peerv1.PartitionRecord // the member's part; who changes it calls Note
 	Commit uint64                  // all backups hold the log up to this index
 
-	term     uint64 // of the view: that of new entries
-	config   *protocol.Config
-	outbox   *base.Outbox // its journal, and its faults
-	mistakes Mistakes
-	unsaved  bool // Own differs from the record on disk
+	term    uint64 // of the view: that of new entries
+	config  *protocol.Config
+	outbox  *base.Outbox // its journal, and its faults
+	unsaved bool         // Own differs from the record on disk
 
 	ahead map[string]unapplied // at a master: records of the state, by key, as entries made them that are not applied
 }
@@ -46,14 +45,9 @@ type unapplied struct {
 	index   uint64 // of the entry
 }
 
-// Mistakes put known bugs back, for tests; curp.Mistakes says what each one is.
-type Mistakes struct{ HonourAcks, ForgetWatermark, ForgetDuplicates, ExpireInReplay bool }
-
 // New reads the record of the member's part in a term, and reports whether the disk has one. Load reads the log.
-func New(
-	term uint64, config *protocol.Config, outbox *base.Outbox, mistakes Mistakes,
-) (s *Store, known bool, err error) {
-	s = &Store{term: term, config: config, outbox: outbox, mistakes: mistakes}
+func New(term uint64, config *protocol.Config, outbox *base.Outbox) (s *Store, known bool, err error) {
+	s = &Store{term: term, config: config, outbox: outbox}
 	s.Own, err = readOwn(outbox.Journal)
 	if known = s.Own != nil; !known {
 		s.Own = &peerv1.PartitionRecord{}
