@@ -12,6 +12,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // sessions are schedules of Gryff-RSC. With three members all reads of Gryff take one round trip, and no session
@@ -155,23 +156,28 @@ func TestGryffRSCIsNotLinearizable(t *testing.T) {
 }
 
 // Those that only a message under way shows are found near scripts instead (package gryff).
-func TestMistakesOfGryffRSCAreFound(t *testing.T) {
+func TestMutantsOfGryffRSCAreFound(t *testing.T) {
 	t.Parallel()
-	type mistakes = gryff.Mistakes
+	program := mutants.Build(t)
+	for _, mutant := range []string{"gryff/drop-dependency", "gryff/rmw-without-write-back", "gryff/held-at-once"} {
+		program.Run(t, mutant, mutant, func(t *testing.T) {
+			mustFind(t, drawHalf, Member(gryff.FactoryRSC), 0, 3000, found(check.Violation))
+		})
+	}
+}
+
+func TestMistakesOfSessionsAreFound(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name     string
-		wrong    mistakes
 		careless schedule.SessionMistakes
 	}{
-		{"DropDependency", mistakes{DropDependency: true}, schedule.SessionMistakes{}},
-		{"RMWWithoutWriteBack", mistakes{RMWWithoutWriteBack: true}, schedule.SessionMistakes{}},
-		{"HeldAtOnce", mistakes{HeldAtOnce: true}, schedule.SessionMistakes{}},
-		{"a failed operation takes the past along", mistakes{}, schedule.SessionMistakes{DropAtFailure: true}},
-		{"another coordinator hears nothing of the past", mistakes{}, schedule.SessionMistakes{DropAtFailover: true}},
-		{"who moves leaves the past behind", mistakes{}, schedule.SessionMistakes{DropAtMove: true}},
-		{"what is told comes without the past", mistakes{}, schedule.SessionMistakes{TellBare: true}},
-		{"a fence is not waited for", mistakes{}, schedule.SessionMistakes{FenceUnawaited: true}},
-		{"other shards are not waited for", mistakes{}, schedule.SessionMistakes{Unfenced: true}},
+		{"a failed operation takes the past along", schedule.SessionMistakes{DropAtFailure: true}},
+		{"another coordinator hears nothing of the past", schedule.SessionMistakes{DropAtFailover: true}},
+		{"who moves leaves the past behind", schedule.SessionMistakes{DropAtMove: true}},
+		{"what is told comes without the past", schedule.SessionMistakes{TellBare: true}},
+		{"a fence is not waited for", schedule.SessionMistakes{FenceUnawaited: true}},
+		{"other shards are not waited for", schedule.SessionMistakes{Unfenced: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			draw := func(seed uint64) schedule.Schedule {
@@ -182,7 +188,7 @@ func TestMistakesOfGryffRSCAreFound(t *testing.T) {
 				}
 				return s
 			}
-			mustFind(t, draw, Member(gryff.FactoryRSCWith(c.wrong)), 0, 3000, found(check.Violation))
+			mustFind(t, draw, Member(gryff.FactoryRSC), 0, 3000, found(check.Violation))
 		})
 	}
 }

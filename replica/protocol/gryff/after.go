@@ -17,7 +17,7 @@ import (
 // nothing that rests on that quorum may leave before it is durable here: see carriedDurably.
 func (p *Protocol) carry(o *operation) {
 	after := o.Request.Operation.After
-	if len(after) == 0 || p.mistakes.DropDependency {
+	if len(after) == 0 {
 		return
 	}
 	o.after = make([]*peerv1.Dependency, len(after))
@@ -52,32 +52,16 @@ func (o *operation) dependsOnOthers() bool {
 	return slices.ContainsFunc(o.after, func(d *peerv1.Dependency) bool { return string(d.Key) != string(o.Key) })
 }
 
-// applyFirst applies what came along with a question, before that is looked at. The reply says by that that it is here,
-// so it leaves once this is durable.
-func (p *Protocol) applyFirst(m *peerv1.Message) (durable bool) {
-	return p.mistakes.ApplyAfterAnswer || p.applyAll(m.After)
-}
-
-// applyLast puts a known bug back.
-func (p *Protocol) applyLast(m *peerv1.Message) {
-	if p.mistakes.ApplyAfterAnswer {
-		p.applyAll(m.After)
-	}
-}
-
 // writeBack has a quorum hold what an operation carries, in a round trip of its own before all else that it does: its
 // place in the order of all operations may not be before that of what it comes after. That is what a fence is. Of an
 // rmw, whoever brings its instance to its end then need not know of dependencies. A read that carried them beside its
 // question, as the paper has it, could return a value that was replaced before they are held; and so could a write that
-// did get a place before they are held, since that is where a newer value of its key has its own (docs/protocols.md,
-// testdata/mistakes).
+// did get a place before they are held, since that is where a newer value of its key has its own (docs/protocols.md).
 //
 // A read or a write of the same key need not wait: what it returns, or writes, is at least as new, and so is held no
 // earlier.
 func (p *Protocol) writeBack(o *operation) {
-	kind := o.Kind()
-	if len(o.after) == 0 || p.mistakes.FenceWithoutQuorum && kind == register.Fence ||
-		p.mistakes.RMWWithoutWriteBack && kind == register.RMW {
+	if len(o.after) == 0 {
 		p.wroteBack(o)
 		return
 	}
@@ -136,11 +120,6 @@ func (p *Protocol) count(completions []protocol.Completion) {
 // onDependencies is the receiver's part of writeBack.
 func (p *Protocol) onDependencies(from view.MemberID, m *peerv1.Message) {
 	reply := p.Message(peerv1.Kind_READ2_REPLY, m.Op, nil)
-	if p.mistakes.ApplyAfterAnswer {
-		p.Send(from, reply)
-		p.applyAll(m.After)
-		return
-	}
 	p.applyAll(m.After)
 	p.SendDurably(from, reply)
 }

@@ -22,8 +22,7 @@ import (
 // Protocol is one member's part of Gryff, for one shard.
 type Protocol struct {
 	base.Registers
-	mistakes Mistakes
-	me       register.Writer // issues the carstamps of writes
+	me register.Writer // issues the carstamps of writes
 
 	operations base.Operations[*operation] // reads, writes and fences that this member coordinates
 	idle       []*operation                // to be used again
@@ -40,44 +39,26 @@ type Protocol struct {
 
 var _ member.Inner = (*Protocol)(nil)
 
-// Factory makes a correct Gryff.
+// Factory makes Gryff for a member.
 func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return newProtocol(config, journal, known, Mistakes{}, false)
+	return newProtocol(config, journal, known, false)
 }
 
-// FactoryWith makes a Gryff with known bugs seeded, for tests.
-func FactoryWith(mistakes Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-		return newProtocol(config, journal, known, mistakes, false)
-	}
-}
-
-// FactoryRSC makes a correct Gryff-RSC.
+// FactoryRSC makes Gryff-RSC for a member.
 func FactoryRSC(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return newProtocol(config, journal, known, Mistakes{}, true)
-}
-
-// FactoryRSCWith makes a Gryff-RSC with known bugs seeded, for tests.
-func FactoryRSCWith(mistakes Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-		return newProtocol(config, journal, known, mistakes, true)
-	}
+	return newProtocol(config, journal, known, true)
 }
 
 func newProtocol(
-	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, mistakes Mistakes, regular bool,
+	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, regular bool,
 ) *Protocol {
 	p := &Protocol{
 		Registers: base.Registers{Base: base.New("gryff", config, journal, known)},
-		mistakes:  mistakes,
 		regular:   regular,
 		waited:    map[uint64]int{},
 		spreading: map[string]uint64{},
 	}
 	p.me = p.Writer()
-	if mistakes.TagWithoutBoot {
-		p.me = p.Author()
-	}
 	registers := &instance.Registers{Load: p.Load, Apply: p.Apply}
 	p.rmws = instance.New(p.Base, instance.Options{Commands: rmw, Registers: registers})
 	return p

@@ -46,7 +46,7 @@ func (h *heldKeys) add(key []byte, c register.Carstamp) {
 // has reports whether a quorum is known to hold a version of a key, or a newer one.
 func (p *Protocol) has(key []byte, c register.Carstamp) bool {
 	known, ok := p.held.versions[string(key)]
-	return ok && (p.mistakes.HeldInAnyVersion || !known.Less(c))
+	return ok && !known.Less(c)
 }
 
 // withoutHeld leaves out the dependencies that a quorum is known to hold.
@@ -71,9 +71,6 @@ func (p *Protocol) answerRegular(o *operation) (goesOn bool) {
 	o.answered = true
 	p.background++
 	p.spreading[string(o.Key)] = o.Number
-	if p.mistakes.HeldAtOnce {
-		p.held.add(o.Key, o.chosen.Carstamp)
-	}
 	return true
 }
 

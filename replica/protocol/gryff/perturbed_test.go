@@ -9,10 +9,11 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/script"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // near searches schedules near the scripts, those of mistakes among them.
-func near(t *testing.T, m gryff.Mistakes, first uint64, count int) script.Search {
+func near(t *testing.T, first uint64, count int) script.Search {
 	t.Helper()
 	scripts := map[string]string{}
 	paths, err := filepath.Glob("testdata/*/*.txt")
@@ -27,7 +28,7 @@ func near(t *testing.T, m gryff.Mistakes, first uint64, count int) script.Search
 		scripts[path] = string(text)
 	}
 	return script.Search{
-		Factory: gryff.FactoryRSCWith(m), Scripts: scripts, First: first, Count: count,
+		Factory: gryff.FactoryRSC, Scripts: scripts, First: first, Count: count,
 		Draws: func(seed uint64) func(int) int { return rand.New(rand.NewPCG(seed, 1)).IntN },
 	}
 }
@@ -51,7 +52,7 @@ func fromEnvironment(t *testing.T, name string, otherwise int) int {
 func TestSchedulesNearScripts(t *testing.T) {
 	t.Parallel()
 	count := fromEnvironment(t, "GEOREGISTER_PERTURBED", 3000)
-	search := near(t, gryff.Mistakes{}, 1, count)
+	search := near(t, 1, count)
 	search.Most = fromEnvironment(t, "GEOREGISTER_PERTURBATIONS", 3)
 	done := search.Run(t)
 	t.Logf("%d schedules, %d of them distinct %v, with 0, 1, 2, ... perturbations %v, of %d scripts %v, %d undecided",
@@ -69,18 +70,13 @@ func TestSchedulesNearScripts(t *testing.T) {
 
 func TestSchedulesNearScriptsFindMistakes(t *testing.T) {
 	t.Parallel()
-	for name, m := range map[string]gryff.Mistakes{
-		"AskBesideDependencies":   {AskBesideDependencies: true},
-		"WriteBesideDependencies": {WriteBesideDependencies: true},
-		"HeldAtOnce":              {HeldAtOnce: true},
-		"HeldInAnyVersion":        {HeldInAnyVersion: true},
-		"DropDependency":          {DropDependency: true},
-		"RMWWithoutWriteBack":     {RMWWithoutWriteBack: true},
-		"FenceWithoutQuorum":      {FenceWithoutQuorum: true},
-		"ApplyAfterAnswer":        {ApplyAfterAnswer: true},
+	program := mutants.Build(t)
+	for _, name := range []string{
+		"ask-beside-dependencies", "write-beside-dependencies", "held-at-once", "held-in-any-version",
+		"drop-dependency", "rmw-without-write-back", "fence-without-quorum", "apply-after-answer",
 	} {
-		t.Run(name, func(t *testing.T) {
-			done := near(t, m, 1, 20000).Run(t)
+		program.Run(t, name, "gryff/"+name, func(t *testing.T) {
+			done := near(t, 1, 20000).Run(t)
 			if done.Wrong == nil {
 				t.Fatalf("not found in %d schedules", done.Drawn)
 			}

@@ -64,27 +64,27 @@ func (p *Protocol) end(o *operation, r register.Result) {
 }
 
 func (p *Protocol) answer(o *operation, r register.Result) {
-	durable := r.Status != register.OK || p.Durable(o.Key) && p.carriedDurably(o) || p.mistakes.AnswerBeforePersist
+	durable := r.Status != register.OK || p.Durable(o.Key) && p.carriedDurably(o)
 	p.CompleteWhen(durable, o.Request.Handle, r)
 }
 
 // read is algorithm 7: the coordinator is a proxy, which sends what it holds along and adopts what it gets.
-func (p *Protocol) read(r protocol.Request) { p.access(p.begin(r), p.mistakes.AskBesideDependencies) }
+func (p *Protocol) read(r protocol.Request) { p.access(p.begin(r)) }
 
 // write is algorithm 1, lines 11 to 17.
 func (p *Protocol) write(r protocol.Request) {
 	o := p.begin(r)
-	if c, resumed := r.Resume.(register.Carstamp); resumed && !p.mistakes.ResumeWithNewTag {
+	if c, resumed := r.Resume.(register.Carstamp); resumed {
 		p.Took(pathWriteResumed) // a quorum has what it carries
 		p.update(o, c)
 		return
 	}
-	p.access(o, p.mistakes.WriteBesideDependencies)
+	p.access(o)
 }
 
 // access begins the first phase, once what the operation carries of other keys is written back.
-func (p *Protocol) access(o *operation, beside bool) {
-	if o.dependsOnOthers() && !beside {
+func (p *Protocol) access(o *operation) {
+	if o.dependsOnOthers() {
 		p.writeBack(o)
 	} else {
 		p.firstPhase(o)
@@ -109,19 +109,12 @@ func (p *Protocol) question(o *operation) *peerv1.Message {
 	m := p.Message(kind, o.Number, o.Key)
 	if kind != peerv1.Kind_WRITE1 {
 		wire.Put(m, o.chosen)
-		if o.second && p.mistakes.RereadValue {
-			wire.Put(m, register.Versioned{Carstamp: o.chosen.Carstamp, Value: p.Load(o.Key).Value})
-		}
 		if kind == peerv1.Kind_READ1 && len(m.Value) > carriedBytes {
 			m.Value, m.Same = nil, true // the carstamp alone
 		}
 	}
-	switch {
-	case o.backing:
+	if o.backing {
 		m.Key, m.After = nil, o.after
-	case kind == peerv1.Kind_WRITE1 && p.mistakes.WriteBesideDependencies, kind == peerv1.Kind_READ1 &&
-		p.mistakes.AskBesideDependencies:
-		m.After = o.after
 	}
 	return m
 }
@@ -131,8 +124,7 @@ func (p *Protocol) question(o *operation) *peerv1.Message {
 // result, recovery makes the rmw a no-op, and nobody may have seen the result.
 func (p *Protocol) spread(o *operation, to []view.MemberID) {
 	kind := o.kind()
-	own := kind == peerv1.Kind_WRITE1 || o.backing
-	safe := own || p.Durable(o.Key) || p.mistakes.SpreadVolatile
+	safe := kind == peerv1.Kind_WRITE1 || o.backing || p.Durable(o.Key)
 	if kind == peerv1.Kind_WRITE2 { // the write rests on what this member, too, holds of its dependencies
 		safe = p.carriedDurably(o)
 	}
@@ -140,7 +132,6 @@ func (p *Protocol) spread(o *operation, to []view.MemberID) {
 }
 
 func (p *Protocol) onRead1(from view.MemberID, m *peerv1.Message) {
-	durable := p.applyFirst(m)
 	if !m.Same { // the value came along: algorithm 7, line 15
 		p.Apply(m.Key, wire.Of(m))
 	}
@@ -151,8 +142,7 @@ func (p *Protocol) onRead1(from view.MemberID, m *peerv1.Message) {
 		reply.Value, reply.Same = nil, true
 	}
 	// The reply claims that this replica holds the value, so it must be there after a crash.
-	p.SendWhen(durable && p.Durable(m.Key) || p.mistakes.ReplyVolatile, from, reply)
-	p.applyLast(m)
+	p.SendWhen(p.Durable(m.Key), from, reply)
 }
 
 // onReply counts an answer to what the operation asks now.
@@ -192,7 +182,7 @@ func (p *Protocol) decide(o *operation) {
 	case o.answered:
 		p.spreadEnded(o, true)
 	case kind == register.Read && o.second:
-		p.end(o, p.reread(o, o.result(2, false)))
+		p.end(o, o.result(2, false))
 	case kind == register.Read:
 		p.decideRead(o)
 	case o.second:
@@ -210,11 +200,7 @@ func (p *Protocol) decide(o *operation) {
 func (p *Protocol) decideRead(o *operation) {
 	if o.holders.Quorum(p.Counted, p.Config.Self) {
 		p.Took(pathReadFast)
-		p.end(o, p.reread(o, o.result(min(1, p.Config.View.Size()-1), true)))
-		return
-	}
-	if p.mistakes.SkipWriteBack {
-		p.end(o, o.result(1, true))
+		p.end(o, o.result(min(1, p.Config.View.Size()-1), true))
 		return
 	}
 	if p.regular && o.Request.Operation.Regular && len(o.chosen.Value) <= register.MaxDependencyBytes {
@@ -240,22 +226,11 @@ func (o *operation) result(roundTrips int, fast bool) register.Result {
 	}
 }
 
-// reread is the mistake of taking what the register holds by now for the value of the chosen carstamp.
-func (p *Protocol) reread(o *operation, r register.Result) register.Result {
-	if p.mistakes.RereadValue {
-		r.Value = p.Load(o.Key).Value
-	}
-	return r
-}
-
 func (p *Protocol) onWrite1(from view.MemberID, m *peerv1.Message) {
-	durable := p.applyFirst(m)
 	reply := p.Message(peerv1.Kind_WRITE1_REPLY, m.Op, nil)
 	wire.Put(reply, register.Versioned{Carstamp: p.Load(m.Key).Carstamp})
-	// No claim that must hold later but of what came along: a carstamp that is lost again only makes the write's
-	// larger.
-	p.SendWhen(durable, from, reply)
-	p.applyLast(m)
+	// No claim that must hold later: a carstamp that is lost again only makes the write's larger.
+	p.Send(from, reply)
 }
 
 // decideWrite issues the carstamp (algorithm 1, line 15). It is applied here at once, so that a concurrent
@@ -271,10 +246,7 @@ func (p *Protocol) decideWrite(o *operation) {
 
 // newCarstamp is larger than what a quorum told, and than what this coordinator issued.
 func (p *Protocol) newCarstamp(o *operation) register.Carstamp {
-	latest := o.chosen.Carstamp.Timestamp
-	if !p.mistakes.SameTag {
-		latest = max(latest, p.Load(o.Key).Carstamp.Timestamp)
-	}
+	latest := max(o.chosen.Carstamp.Timestamp, p.Load(o.Key).Carstamp.Timestamp)
 	return register.Carstamp{Timestamp: latest + 1, Writer: p.me}
 }
 
@@ -318,10 +290,6 @@ func (p *Protocol) retransmit(o *operation) {
 	}
 	if to := p.Unanswered(&o.asked); len(to) > 0 {
 		p.Took(pathRegisterRetry)
-		if p.mistakes.RetryWithNewTag && o.kind() == peerv1.Kind_WRITE2 {
-			o.chosen.Carstamp = p.newCarstamp(o)
-			p.Apply(o.Key, o.chosen)
-		}
 		p.spread(o, to)
 	}
 }

@@ -32,7 +32,7 @@ func memberOf(self view.MemberID, n int, epoch uint64, journal *protocol.Journal
 			c.Nearest = append(c.Nearest, id)
 		}
 	}
-	p := newProtocol(c, journal, quorum.FirstDisks(c.View), Mistakes{}, false)
+	p := newProtocol(c, journal, quorum.FirstDisks(c.View), false)
 	p.Tick(1)
 	return p
 }

@@ -15,19 +15,16 @@ func TestScriptsRSC(t *testing.T) {
 	script.RunJudged(t, "testdata/rsc", gryff.FactoryRSC, history.RegularSequential)
 }
 
-// TestMistakesOfSessions shows, step by step, what sessions see with those mistakes. AskBesideDependencies and
-// WriteBesideDependencies are what the paper says of reads and writes: two sessions see two writes in no order.
+// TestMistakesOfSessions shows, step by step, what sessions see with those mistakes. ask-beside-dependencies and
+// write-beside-dependencies are what the paper says of reads and writes: two sessions see two writes in no order.
 func TestMistakesOfSessions(t *testing.T) {
-	for name, m := range map[string]gryff.Mistakes{
-		"ApplyAfterAnswer":        {ApplyAfterAnswer: true},
-		"AskBesideDependencies":   {AskBesideDependencies: true},
-		"FenceWithoutQuorum":      {FenceWithoutQuorum: true},
-		"HeldInAnyVersion":        {HeldInAnyVersion: true},
-		"RMWWithoutWriteBack":     {RMWWithoutWriteBack: true},
-		"WriteBesideDependencies": {WriteBesideDependencies: true},
+	found := mutants.Build(t)
+	for _, name := range []string{
+		"apply-after-answer", "ask-beside-dependencies", "fence-without-quorum", "held-in-any-version",
+		"rmw-without-write-back", "write-beside-dependencies",
 	} {
-		t.Run(name, func(t *testing.T) {
-			script.RunJudged(t, "testdata/mistakes/"+name+".txt", gryff.FactoryRSCWith(m), history.Violation)
+		found.Run(t, name, "gryff/"+name, func(t *testing.T) {
+			script.RunJudged(t, "testdata/mistakes/"+name+".txt", gryff.FactoryRSC, history.Violation)
 		})
 	}
 }
