@@ -262,7 +262,7 @@ func (r *Reader) keep(size int) error {
 // header reads the number of a header line, up to its line end.
 func (r *Reader) header(what string, invalid ProtocolError) (int, error) {
 	line, err := r.in.ReadSlice('\n')
-	if len(bytes.TrimRight(line, "\r\n")) > maxDigits {
+	if len(line) > maxDigits+len("\r\n") {
 		return 0, ProtocolError("too big " + what + " string")
 	}
 	if err != nil {
