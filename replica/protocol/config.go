@@ -43,6 +43,9 @@ type Config struct {
 	Fragments Fragments
 	// Sync is how masters sync their backups, by protocols that have those; every member must be told the same.
 	Sync Sync
+	// Tuning bounds what is remembered, gathered and sent at once; every member must be told the same. The zero value has
+	// the defaults.
+	Tuning Tuning
 	// Bootstrap says that the cluster is being created: an empty disk votes. Without it a member with an
 	// empty disk is a newcomer, which must join before it votes.
 	Bootstrap bool

@@ -17,12 +17,13 @@ import (
 
 // smallCURPRaft makes members that were cut off for a while fetch each other's state, and witnesses reject for want of
 // room.
-var smallCURPRaft = curpraft.Tuning{Log: shortLog, Slots: 64}
+var smallCURPRaft = protocol.Tuning{LogEntries: shortLog.LogEntries, LogBytes: shortLog.LogBytes, Slots: 64}
 
 func shortCURPRaft(
 	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations,
 ) member.Inner {
-	return curpraft.New(config, journal, known, smallCURPRaft)
+	config.Tuning = smallCURPRaft
+	return curpraft.Factory(config, journal, known)
 }
 
 // The protocol runs on Raft, which has its own tests: half as many schedules show what it adds.

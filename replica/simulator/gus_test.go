@@ -7,8 +7,10 @@ import (
 	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/faults"
 
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
@@ -28,13 +30,21 @@ func TestGusSurvivesChanges(t *testing.T) {
 	}, append(changePathsFor(t), gus.ChangePaths()...))
 }
 
+// forgetfulGus keeps of a key as many writes, and one version, that it does not know to be final.
+func forgetfulGus(writes int, m gus.Mistakes) Start {
+	return Member(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) member.Inner {
+		c.Tuning = protocol.Tuning{Writes: writes, Versions: 1}
+		return gus.New(c, j, r, m)
+	})
+}
+
 // Members that keep next to nothing of writes that they don't know to be final forget them as others forget them on the
 // hottest keys.
 func TestForgetfulGusSurvives(t *testing.T) {
 	t.Parallel()
 	all := Report{Paths: map[string]uint64{}}
 	for _, writes := range []int{1, 2} {
-		forgetful := Member(gus.FactoryBounded(gus.Bounds{Writes: writes, Versions: 1}, gus.Mistakes{}))
+		forgetful := forgetfulGus(writes, gus.Mistakes{})
 		for _, n := range []int{3, 4, 5, 7} {
 			same := survives(t, Search{
 				Start: forgetful, First: 1, Seeds: seedsFor(t) / 20, Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.FewRMWs, Members: []int{n}},
@@ -124,7 +134,7 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 		mustFind(t, drawn(stops), gusWith(gus.Mistakes{NeverRecover: true}), 0, 500, found(check.Stuck))
 	})
 	t.Run("WaitForForgetful", func(t *testing.T) { // nor here
-		waits := Member(gus.FactoryBounded(gus.Bounds{Writes: 2, Versions: 1}, gus.Mistakes{WaitForForgetful: true}))
+		waits := forgetfulGus(2, gus.Mistakes{WaitForForgetful: true})
 		mustFind(t, drawn(all), waits, 0, 200, found(check.Stuck))
 	})
 }

@@ -12,10 +12,11 @@ import (
 )
 
 // shortLog makes members that were cut off for a while fetch each other's state.
-var shortLog = raft.Tuning{Entries: 8, Bytes: 1 << 20}
+var shortLog = protocol.Tuning{LogEntries: 8, LogBytes: 1 << 20}
 
 func shortRaft(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return raft.New(config, journal, known, shortLog, nil)
+	config.Tuning = shortLog
+	return raft.New(config, journal, known, nil)
 }
 
 func TestRaftSurvives(t *testing.T) {

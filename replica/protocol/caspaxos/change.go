@@ -38,7 +38,7 @@ func (p *Protocol) change(from base.State, o *operation) (next base.State, answe
 		next.Versioned = register.Versioned{Carstamp: carstamp, Value: op.Value}
 		answer = wire.Answer(register.Versioned{Carstamp: carstamp})
 	} else { // if this member does not know the function, the answer says so
-		answer, _, _ = session.Execute(p.Config.Functions, table, command, &next.Versioned, carstamp)
+		answer, _, _ = session.Execute(&p.Config, table, command, &next.Versioned, carstamp)
 	}
 	session.RememberBatch(table, p.author, o.change, []*peerv1.Answer{answer}, p.Config.View)
 	next.Table = p.Encode(table, "the table", o.Key)

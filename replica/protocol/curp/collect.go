@@ -1,6 +1,7 @@
 package curp
 
 import (
+	"cmp"
 	"errors"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -66,7 +67,7 @@ func (c *collection) tick() {
 func (c *collection) flush() {
 	for _, o := range c.outboxes {
 		if len(o.sent) == 0 && len(o.waiting) > 0 {
-			n := min(len(o.waiting), dropsAtOnce)
+			n := min(len(o.waiting), cmp.Or(c.Config.Tuning.Batch, dropsAtOnce))
 			o.sent, o.waiting = o.waiting[:n:n], o.waiting[n:]
 			o.op = c.Op()
 			c.sendTo(o)

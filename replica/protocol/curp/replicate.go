@@ -1,6 +1,7 @@
 package curp
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -131,7 +132,7 @@ func (r *replication) sendTo(f *follower) {
 	if f.answered && f.sent >= s.Floor {
 		bytes := 0
 		for _, e := range s.Behind(f.sent) {
-			if bytes += e.SizeVT(); bytes > syncBytes && len(c.Entries) > 0 {
+			if bytes += e.SizeVT(); bytes > cmp.Or(r.Config.Tuning.PageBytes, syncBytes) && len(c.Entries) > 0 {
 				break
 			}
 			c.Entries = append(c.Entries, e)
@@ -316,7 +317,7 @@ func (r *replication) onCopy(from view.MemberID, m *peerv1.Message) {
 	if reply.Start < s.Floor {
 		reply.Refused, reply.Done = true, true // begin again: the log behind the first page is not kept any more
 	} else {
-		reply.Records, reply.Done = s.Page(c.After, pageBytes)
+		reply.Records, reply.Done = s.Page(c.After, cmp.Or(r.Config.Tuning.PageBytes, pageBytes))
 		reply.Last, reply.History = s.Own.Applied, s.HistoryUpTo(reply.Start)
 		reply.WholeTerm, reply.WholeIndex = s.Own.WholeTerm, s.Own.WholeIndex
 	}

@@ -1,6 +1,7 @@
 package curp
 
 import (
+	"cmp"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -128,7 +129,7 @@ func (c *coordinator) identify(o *operation) {
 	raw := c.Encode(o.update, "a request", nil)
 	switch n := len(c.partition.Witnesses); {
 	case c.Config.Sync.Asynchronous && n == 0, // it is recorded by no witness
-		len(raw) <= recordBytes && n > 0 && n >= len(c.partition.Backups):
+		len(raw) <= cmp.Or(c.Config.Tuning.Recorded, recordBytes) && n > 0 && n >= len(c.partition.Backups):
 		o.raw = raw
 	default:
 		c.Took(pathUpdateLarge)

@@ -11,6 +11,8 @@
 package curpraft
 
 import (
+	"cmp"
+
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/member"
@@ -19,17 +21,10 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Tuning says how much is kept.
-type Tuning struct {
-	Log   raft.Tuning
-	Slots int // of a witness: cache.CheckSlots says how many it may have
-}
-
-// defaultSlots let a witness hold what some thousand updates a second leave in it over the longest round trips.
-// Together they take 2 MiB at most, so that they fit into a message, and into an entry of the log.
+// defaultSlots, unless the tuning has another number, let a witness hold what some thousand updates a second leave in
+// it over the longest round trips. Together they take 2 MiB at most, so that they fit into a message, and into an entry
+// of the log.
 const defaultSlots = 1024
-
-func defaultTuning() Tuning { return Tuning{Log: raft.DefaultTuning(), Slots: defaultSlots} }
 
 // Protocol is what one member does beside Raft, for one shard.
 type Protocol struct {
@@ -43,16 +38,9 @@ var _ raft.Extension = (*Protocol)(nil)
 
 // Factory makes CURPRaft for a member.
 func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return New(config, journal, known, defaultTuning())
-}
-
-// New makes CURPRaft for a member.
-func New(
-	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, tuning Tuning,
-) member.Inner {
-	return raft.New(config, journal, known, tuning.Log, func(r *raft.Protocol) raft.Extension {
+	return raft.New(config, journal, known, func(r *raft.Protocol) raft.Extension {
 		p := &Protocol{raft: r, attempts: map[uint64]*attempt{}}
-		p.loadWitness(tuning.Slots)
+		p.loadWitness(cmp.Or(config.Tuning.Slots, defaultSlots))
 		return p
 	})
 }

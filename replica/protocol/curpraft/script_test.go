@@ -7,7 +7,6 @@ import (
 	"github.com/georegister/georegister/replica/protocol/curpraft"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/quorum"
-	"github.com/georegister/georegister/replica/protocol/raft"
 	"github.com/georegister/georegister/replica/protocol/script"
 	"github.com/georegister/georegister/test/mutants"
 )
@@ -29,5 +28,6 @@ func TestMistakes(t *testing.T) {
 
 // small is the protocol with few slots for witnesses.
 func small(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return curpraft.New(config, journal, known, curpraft.Tuning{Log: raft.DefaultTuning(), Slots: 64})
+	config.Tuning.Slots = 64
+	return curpraft.Factory(config, journal, known)
 }

@@ -1,6 +1,7 @@
 package gryff
 
 import (
+	"cmp"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -13,8 +14,11 @@ import (
 )
 
 // carriedBytes bounds the values that a read proxy sends along with Read1. A larger value costs a read that
-// meets an older replica its second round trip, instead of costing every read the bandwidth.
+// meets an older replica its second round trip, instead of costing every read the bandwidth. The tuning may have another
+// bound.
 const carriedBytes = 64 << 10
+
+func (p *Protocol) carried() int { return cmp.Or(p.Config.Tuning.Carried, carriedBytes) }
 
 // operation is a read or write that this member coordinates. Itself it counts as the first member of each
 // quorum: what it holds is durable before it completes anything that rests on it.
@@ -109,7 +113,7 @@ func (p *Protocol) question(o *operation) *peerv1.Message {
 	m := p.Message(kind, o.Number, o.Key)
 	if kind != peerv1.Kind_WRITE1 {
 		wire.Put(m, o.chosen)
-		if kind == peerv1.Kind_READ1 && len(m.Value) > carriedBytes {
+		if kind == peerv1.Kind_READ1 && len(m.Value) > p.carried() {
 			m.Value, m.Same = nil, true // the carstamp alone
 		}
 	}
@@ -203,7 +207,7 @@ func (p *Protocol) decideRead(o *operation) {
 		p.end(o, o.result(min(1, p.Config.View.Size()-1), true))
 		return
 	}
-	if p.regular && o.Request.Operation.Regular && len(o.chosen.Value) <= register.MaxDependencyBytes {
+	if p.regular && o.Request.Operation.Regular && len(o.chosen.Value) <= min(p.carried(), register.MaxDependencyBytes) {
 		if !p.answerRegular(o) {
 			return
 		}

@@ -31,7 +31,6 @@ type Protocol struct {
 	*base.Base
 	base.Settled
 	mistakes Mistakes
-	bounds   Bounds
 	// three says that the view is a plain one of three members, relaxed that it is a plain one with relaxed quorums. In
 	// both, who holds a tag has voted for it: enough holders let a read return it, and its writer gives it up once stales
 	// members won't ever hold it. Elsewhere enough is 0.
@@ -61,14 +60,11 @@ type version struct {
 	final  uint64
 }
 
-// Bounds say how much a member keeps of a key because it has not heard what is final.
-type Bounds struct {
-	Writes   int // in its record: those of which it has said something
-	Versions int // in memory: values, while reads are under way
-}
-
-// usual are the bounds but for tests, which find what is beyond them with smaller ones.
-func usual() Bounds { return Bounds{Writes: 64, Versions: 16} }
+// How much a member keeps of a key because it has not heard what is final, unless the tuning says otherwise.
+const (
+	writesKept   = 64 // in its record: those of which it has said something
+	versionsKept = 16 // in memory: values, while reads are under way
+)
 
 // Factory makes the protocol for a member.
 func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
@@ -76,14 +72,9 @@ func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.In
 }
 
 // FactoryWith is Factory with known errors, for tests.
-func FactoryWith(m Mistakes) member.Factory { return FactoryBounded(usual(), m) }
-
-// FactoryBounded is FactoryWith with other bounds, for tests.
-func FactoryBounded(b Bounds, m Mistakes) member.Factory {
+func FactoryWith(m Mistakes) member.Factory {
 	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-		p := New(config, journal, known, m)
-		p.bounds = b
-		return p
+		return New(config, journal, known, m)
 	}
 }
 
@@ -92,7 +83,6 @@ func New(config protocol.Config, journal *protocol.Journal, known *quorum.Incarn
 	p := &Protocol{
 		Base:     base.New("gus", config, journal, known),
 		mistakes: m,
-		bounds:   usual(),
 		three:    !config.View.Joint() && config.View.Size() == 3,
 		stales:   1,
 		round:    1, // the writer's own

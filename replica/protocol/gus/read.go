@@ -1,6 +1,7 @@
 package gus
 
 import (
+	"cmp"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -8,7 +9,7 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// maxPiggyback bounds the values that READ brings along at first.
+// maxPiggyback bounds the values that READ brings along at first, unless the tuning does.
 const maxPiggyback = 64 << 10
 
 // read begins a round of reading (line 16), or begins it anew. The coordinator's own register is the first answer.
@@ -91,7 +92,7 @@ func (p *Protocol) readMessage(o *operation) *peerv1.Message {
 		m.Gus.Final = r.final(v.Carstamp)
 		m.Gus.Held = p.holds(&r, v.Carstamp)
 	}
-	if (p.three || p.relaxed && of != nil) && (o.full || len(v.Value) <= maxPiggyback) {
+	if (p.three || p.relaxed && of != nil) && (o.full || len(v.Value) <= cmp.Or(p.Config.Tuning.Carried, maxPiggyback)) {
 		m.Same = true // the value is there
 		setValue(m, v.Value)
 	}
@@ -263,7 +264,7 @@ func (p *Protocol) remember(key []byte, origin register.Carstamp, value register
 	if k == nil || !k.reads() || slices.ContainsFunc(k.versions, func(v version) bool { return v.origin == origin }) {
 		return
 	}
-	if len(k.versions) >= p.bounds.Versions {
+	if len(k.versions) >= cmp.Or(p.Config.Tuning.Versions, versionsKept) {
 		k.versions = slices.Delete(k.versions, 0, 1)
 	}
 	k.versions = append(k.versions, version{origin: origin, value: value})

@@ -206,7 +206,7 @@ func (p *Protocol) load(key []byte) record {
 }
 
 func (p *Protocol) store(key []byte, r record) {
-	r.prune(p.bounds.Writes)
+	r.prune(cmp.Or(p.Config.Tuning.Writes, writesKept))
 	if p.Err() == nil {
 		encoded, err := encode(r)
 		p.Put(p.Keys.Record(recordPrefix, key), key, encoded, err)

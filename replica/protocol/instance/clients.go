@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"cmp"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -13,7 +14,7 @@ import (
 // clients has the requests of this member's clients, and answers them.
 type clients struct{ *store }
 
-// One instance carries a batch of the commands that wait for a key, within these bounds.
+// One instance carries a batch of the commands that wait for a key, within these bounds or those of the tuning.
 const (
 	batchCommands = 64
 	batchBytes    = 1 << 20
@@ -83,9 +84,9 @@ func (p *clients) freeLane(o *object) (register.Writer, bool) {
 }
 
 // takeBatch takes what comes first, reads or others: among others, a read would interfere with reads.
-func (o *object) takeBatch() []*request {
-	size, n := 0, 0
-	for n < len(o.queue) && n < batchCommands && size < batchBytes && o.queue[n].reads() == o.queue[0].reads() {
+func (o *object) takeBatch(t *protocol.Tuning) []*request {
+	size, n, most := 0, 0, cmp.Or(t.Batch, batchCommands)
+	for n < len(o.queue) && n < most && size < batchBytes && o.queue[n].reads() == o.queue[0].reads() {
 		op := &o.queue[n].Operation
 		size += len(op.Value)
 		for _, a := range op.Call.Args {

@@ -69,7 +69,7 @@ func (p *coordinator) propose(o *object) {
 		i := p.instance(o, instanceID{writer, o.number(writer) + 1})
 		d := &coordination{instance: i, own: true, phase: preAccepting, op: p.Op()}
 		i.coordination, o.mine = d, append(o.mine, d)
-		d.requests = o.takeBatch()
+		d.requests = o.takeBatch(&p.Config.Tuning)
 		for _, r := range d.requests {
 			i.commands = append(i.commands, command(r.Operation))
 		}

@@ -182,10 +182,10 @@ func (p *executor) executeCommand(state *peerv1.KeyState, current *register.Vers
 		current.Value = register.ValueOf(c.Present, c.Value)
 		current.Carstamp = register.Carstamp{Timestamp: current.Carstamp.Timestamp + 1, Writer: w}
 		answer := wire.Answer(register.Versioned{Carstamp: current.Carstamp})
-		session.Remember(state, c, answer)
+		session.Remember(&p.Config.Tuning, state, c, answer)
 		return answer
 	}
-	answer, _, err := session.Execute(p.Config.Functions, state, c, current, current.Carstamp.Next())
+	answer, _, err := session.Execute(&p.Config, state, c, current, current.Carstamp.Next())
 	if err != nil {
 		// The others know the function: going on without it would be another history.
 		p.Fault("execute an agreed rmw: %w", err)

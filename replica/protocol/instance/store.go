@@ -71,7 +71,7 @@ func (p *store) letRest(o *object) {
 	o.resting = true
 	p.resting = append(p.resting, rest{o, objectBytes + o.size})
 	p.rested += objectBytes + o.size
-	for p.rested > restingBytes {
+	for p.rested > restingBytes || p.tooMany(len(p.resting)) {
 		oldest := p.resting[0]
 		p.resting[0] = rest{}
 		p.resting = p.resting[1:]
@@ -81,6 +81,12 @@ func (p *store) letRest(o *object) {
 			delete(p.objects, string(oldest.key))
 		}
 	}
+}
+
+// tooMany reports whether so many objects rest that the tuning does not allow them.
+func (p *store) tooMany(resting int) bool {
+	most := p.Config.Tuning.Resting
+	return most > 0 && resting > most
 }
 
 // rest is an object that rests, or did until a command came.

@@ -18,8 +18,11 @@ const (
 )
 
 // pageBytes is the size of a page. One is asked for after the other, so they are the larger the longer they are under
-// way.
+// way, unless the tuning says how large they are.
 func pageBytes(c *protocol.Config) uint64 {
+	if c.Tuning.PageBytes > 0 {
+		return uint64(c.Tuning.PageBytes)
+	}
 	return uint64(min(max(leastPage, c.Retry.Seconds()*pageRate), mostPage))
 }
 

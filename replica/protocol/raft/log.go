@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -19,7 +20,6 @@ import (
 type log struct {
 	*machine
 	*lib.MemoryStorage // of the entries behind start
-	tuning             Tuning
 	view               *raftpb.ConfState
 	hard               *peerv1.RaftHard
 	start              *peerv1.RaftStart
@@ -32,9 +32,9 @@ type log struct {
 // written says when the log up to an index is durable.
 type written struct{ index, mark uint64 }
 
-func newLog(m *machine, tuning Tuning) *log {
+func newLog(m *machine) *log {
 	l := &log{
-		machine: m, MemoryStorage: lib.NewMemoryStorage(), tuning: tuning, view: m.electorate(), hard: &peerv1.RaftHard{},
+		machine: m, MemoryStorage: lib.NewMemoryStorage(), view: m.electorate(), hard: &peerv1.RaftHard{},
 		start: &peerv1.RaftStart{},
 	}
 	l.load(hardRecord, l.hard)
@@ -139,9 +139,10 @@ func (l *log) remove(entries []*raftpb.Entry) {
 	}
 }
 
-// compact forgets the oldest entries that are applied, many at once: when there is a quarter more than the tuning keeps.
+// compact forgets the oldest entries that are applied, many at once: when there is a quarter more than is kept.
 func (l *log) compact() {
-	entries, bytes := l.tuning.Entries, l.tuning.Bytes
+	t := &l.Config.Tuning
+	entries, bytes := cmp.Or(t.LogEntries, keptEntries), cmp.Or(t.LogBytes, keptBytes)
 	if int(l.applied.Index-l.start.Index) <= entries+entries/4 && l.size <= bytes+bytes/4 {
 		return
 	}

@@ -24,7 +24,7 @@ func lone() (*Protocol, *quorum.Incarnations, *protocol.Journal) {
 		Functions: register.NewRegistry(),
 	}
 	r, j := quorum.FirstDisks(c.View), protocol.NewJournal(protocoltest.Disk{})
-	return New(c, j, r, DefaultTuning(), nil), r, j
+	return New(c, j, r, nil), r, j
 }
 
 // turn takes what the member says, as messages of the library; its batch is durable at once.

@@ -127,7 +127,7 @@ func (m *machine) performRMW(state *peerv1.KeyState, c *peerv1.Command, at regis
 	}
 	answer := m.become(state, at, value,
 		&peerv1.Answer{Present: out.Reply.Present(), Value: out.Reply, Refused: out.Refused})
-	session.Remember(state, c, answer)
+	session.Remember(&m.Config.Tuning, state, c, answer)
 	return answer
 }
 

@@ -2,6 +2,7 @@ package raft
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -65,7 +66,7 @@ func (m *machine) onPull(from view.MemberID, msg *peerv1.Message) {
 	}
 	seen, size := 0, 0
 	for key, raw := range m.Journal.Kind(append([]byte{stateRecord}, asked.After...)) {
-		if seen >= pageRecords || size >= pageBytes {
+		if seen >= pageRecords || size >= cmp.Or(m.Config.Tuning.PageBytes, pageBytes) {
 			page.Last = false
 			break
 		}

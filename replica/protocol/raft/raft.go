@@ -26,14 +26,12 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Tuning says how much of the log is kept for those that are behind.
-type Tuning struct {
-	Entries int // that are applied, and kept
-	Bytes   int // of all of these, at most
-}
-
-// DefaultTuning keeps what a member misses in some seconds of heavy traffic.
-func DefaultTuning() Tuning { return Tuning{Entries: 8192, Bytes: 16 << 20} }
+// How much of the log is kept that is applied, for those that are behind, unless the tuning says otherwise: what a member
+// misses in some seconds of heavy traffic.
+const (
+	keptEntries = 8192
+	keptBytes   = 16 << 20
+)
 
 // Protocol is one member's part of Raft, for one shard: the library's node, and what has it go on.
 type Protocol struct {
@@ -53,17 +51,16 @@ var _ member.Inner = (*Protocol)(nil)
 
 // Factory makes Raft for a member.
 func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return New(config, journal, known, DefaultTuning(), nil)
+	return New(config, journal, known, nil)
 }
 
 // New makes Raft for a member, with the extension that add makes, if any.
 func New(
-	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, tuning Tuning,
-	add func(*Protocol) Extension,
+	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, add func(*Protocol) Extension,
 ) *Protocol {
 	b := base.New("raft", config, journal, known)
 	p := &Protocol{
-		clients:   &clients{log: newLog(newMachine(records{b}), tuning), author: b.Author()},
+		clients:   &clients{log: newLog(newMachine(records{b})), author: b.Author()},
 		known:     make([]view.Incarnation, config.View.Size()),
 		elect:     election{Base: b},
 		extension: none{},

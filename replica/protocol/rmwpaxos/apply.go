@@ -132,7 +132,7 @@ func (a *application) command(c *peerv1.Command) (*peerv1.Answer, bool) {
 		}
 	}
 	// If this member does not know the function, another one does, and this one proposes for it: the answer says so.
-	answer, changes, _ := session.Execute(p.Config.Functions, table, c, &a.next.Versioned, a.nextCarstamp())
+	answer, changes, _ := session.Execute(&p.Config, table, c, &a.next.Versioned, a.nextCarstamp())
 	a.rmws = append(a.rmws, answer)
 	// What changes nothing is agreed on too if its session is remembered: a duplicate that comes later may find another
 	// value.

@@ -1,6 +1,7 @@
 package rmwpaxos
 
 import (
+	"cmp"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -10,7 +11,7 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// One batch carries the operations that wait for a key, within these bounds.
+// One batch carries the operations that wait for a key, within these bounds or those of the tuning.
 const (
 	batchCommands = 64
 	batchBytes    = 1 << 20
@@ -123,7 +124,7 @@ func (p *Protocol) release(o *object) {
 	}
 	o.rests++
 	p.resting = append(p.resting, rest{o, o.rests})
-	for len(p.resting) > maxResting {
+	for len(p.resting) > cmp.Or(p.Config.Tuning.Resting, maxResting) {
 		r := p.resting[0]
 		p.resting = p.resting[1:]
 		if x := r.object; x.rests == r.rests && x.pending() == 0 && x.reads == 0 && !x.due && !x.listed {
@@ -219,8 +220,8 @@ func (p *Protocol) expire(r *request, left bool) bool {
 
 // takeBatch makes a batch of what waits.
 func (p *Protocol) takeBatch(o *object) *batch {
-	size, n := 0, 0
-	for n < len(o.queue) && n < batchCommands && size < batchBytes {
+	size, n, most := 0, 0, cmp.Or(p.Config.Tuning.Batch, batchCommands)
+	for n < len(o.queue) && n < most && size < batchBytes {
 		size += len(o.queue[n].Operation.Value)
 		for _, a := range o.queue[n].Operation.Call.Args {
 			size += len(a)

@@ -6,12 +6,13 @@ import (
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 )
 
-// Bounds on what a key remembers of sessions. Every replica forgets at the same place of the same order, by
-// the issue times that the commands carry, never by its own clock.
+// Bounds on what a key remembers of sessions, unless the tuning of the members has others. Every replica forgets at the
+// same place of the same order, by the issue times that the commands carry, never by its own clock.
 const (
 	sessionsKept     = 1024
 	sessionsKeptFor  = 10 * 60 * 1000 // milliseconds
@@ -62,10 +63,10 @@ func after(seenAt int64, session uint64, than int64, thanSession uint64) bool {
 // whether the value is another one then. The error is that the call can't be applied here, which the answer gives as a
 // refusal.
 func Execute(
-	functions *register.Registry, state *peerv1.KeyState, c *peerv1.Command, v *register.Versioned,
+	config *protocol.Config, state *peerv1.KeyState, c *peerv1.Command, v *register.Versioned,
 	next register.Carstamp,
 ) (answer *peerv1.Answer, changed bool, err error) {
-	out, err := functions.Apply(v.Value, wire.Call(c))
+	out, err := config.Functions.Apply(v.Value, wire.Call(c))
 	if err != nil {
 		out.Refused = err.Error()
 	}
@@ -76,12 +77,12 @@ func Execute(
 	v.Carstamp = next
 	answer = wire.Answer(register.Versioned{Carstamp: next, Value: out.Reply})
 	answer.Refused = out.Refused
-	Remember(state, c, answer)
+	Remember(&config.Tuning, state, c, answer)
 	return answer, changed, err
 }
 
 // Remember keeps the answer of a command, and forgets what its client has acknowledged and what is too much.
-func Remember(state *peerv1.KeyState, c *peerv1.Command, answer *peerv1.Answer) {
+func Remember(t *protocol.Tuning, state *peerv1.KeyState, c *peerv1.Command, answer *peerv1.Answer) {
 	if c.Session == 0 {
 		return
 	}
@@ -90,7 +91,7 @@ func Remember(state *peerv1.KeyState, c *peerv1.Command, answer *peerv1.Answer) 
 		at = len(state.Sessions)
 		state.Sessions = append(state.Sessions, &peerv1.Session{Session: c.Session})
 	}
-	if len(answer.Value) > answerBytes {
+	if len(answer.Value) > cmp.Or(t.AnswerBytes, answerBytes) {
 		answer = Forgotten
 	}
 	old := state.Sessions[at]
@@ -101,17 +102,18 @@ func Remember(state *peerv1.KeyState, c *peerv1.Command, answer *peerv1.Answer) 
 	}
 	done := append(slices.Clone(old.Done), &peerv1.Done{Number: c.Number, Answer: answer})
 	slices.SortFunc(done, func(a, b *peerv1.Done) int { return cmp.Compare(a.Number, b.Number) })
-	if excess := len(done) - answersKept; excess > 0 {
+	if excess := len(done) - cmp.Or(t.Answers, answersKept); excess > 0 {
 		s.FirstIncomplete = max(s.FirstIncomplete, done[excess].Number)
 	}
 	s.Done = slices.DeleteFunc(done, func(d *peerv1.Done) bool { return d.Number < s.FirstIncomplete })
 	state.Sessions[at] = s
-	forgetSessions(state)
+	forgetSessions(t, state)
 }
 
 // forgetSessions forgets the sessions that were not seen for longest, one by one, until the rest is within
 // bounds. What is before the horizon may have been forgotten.
-func forgetSessions(state *peerv1.KeyState) {
+func forgetSessions(t *protocol.Tuning, state *peerv1.KeyState) {
+	most, keptFor := cmp.Or(t.Sessions, sessionsKept), cmp.Or(t.SessionsFor.Milliseconds(), sessionsKeptFor)
 	latest, bytes := int64(0), 0
 	for _, s := range state.Sessions {
 		latest = max(latest, s.SeenAt)
@@ -121,8 +123,8 @@ func forgetSessions(state *peerv1.KeyState) {
 		s := slices.MinFunc(state.Sessions, func(a, b *peerv1.Session) int {
 			return cmp.Or(cmp.Compare(a.SeenAt, b.SeenAt), cmp.Compare(a.Session, b.Session))
 		})
-		few := len(state.Sessions) <= sessionsKept && bytes <= sessionsBytes
-		if len(state.Sessions) == 1 || few && s.SeenAt >= latest-sessionsKeptFor {
+		few := len(state.Sessions) <= most && bytes <= sessionsBytes
+		if len(state.Sessions) == 1 || few && s.SeenAt >= latest-keptFor {
 			return
 		}
 		if after(s.SeenAt, s.Session, state.Horizon, state.HorizonSession) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
 )
 
 // run executes a command on a state as execution does, and reports whether it was new.
@@ -12,7 +13,7 @@ func run(state *peerv1.KeyState, c *peerv1.Command, reply []byte) (answer *peerv
 		return a, false
 	}
 	a := &peerv1.Answer{Present: true, Value: reply}
-	Remember(state, c, a)
+	Remember(&protocol.Tuning{}, state, c, a)
 	return a, true
 }
 

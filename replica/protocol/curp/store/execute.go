@@ -43,7 +43,7 @@ func (x *Executor) Recall(c *peerv1.Command) *peerv1.Answer {
 // reports whether it made one. Only what is synced is forgotten: the replay of what is not would find that its session
 // may have been there (section 4.8).
 func (x *Executor) ExpireSessions() bool {
-	if x.Last() < x.sessions.looked+expireAfterEntries {
+	if x.Last() < x.sessions.looked+uint64(min(expireAfterEntries, x.sessions.most())) {
 		return false
 	}
 	x.sessions.looked = x.Last()

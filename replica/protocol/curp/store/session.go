@@ -8,7 +8,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 )
 
-// Bounds on what a partition remembers of sessions (RIFL, section 4.8).
+// Bounds on what a partition remembers of sessions (RIFL, section 4.8), unless the tuning has others.
 const (
 	clientSessions     = 16384          // sessions of clients
 	clientSessionsFor  = 10 * 60 * 1000 // milliseconds without a request, by the issue times of all clients
@@ -16,7 +16,7 @@ const (
 	clientAnswers      = 64             // of a client's session that has not acknowledged them
 	memberAnswers      = 4096
 	answerBytes        = 16 << 10 // a larger answer is forgotten: its duplicate is recognised, not answered
-	expireAfterEntries = 1024     // how often it is looked whether sessions can go
+	expireAfterEntries = 1024     // how often it is looked whether sessions can go, at least
 )
 
 // forgotten stands for an answer that is not kept.
@@ -134,7 +134,7 @@ func (all *sessions) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.A
 	s.SeenAt = max(s.SeenAt, c.IssuedAt)
 	s.UsedAt, s.UsedIn = e.Index, e.Term
 	s.add(c.Number)
-	if len(a.Value) > answerBytes {
+	if len(a.Value) > cmp.Or(all.config.Tuning.AnswerBytes, answerBytes) {
 		a = forgotten
 	}
 	all.set(e, doneKey(c.Session, c.Number), a)
@@ -150,7 +150,7 @@ func (all *sessions) acknowledge(e *peerv1.LogEntry, s *session, c *peerv1.Comma
 	s.FirstIncomplete = max(s.FirstIncomplete, min(c.FirstIncomplete, c.Number))
 	most := memberAnswers
 	if s.SeenAt != 0 {
-		most = clientAnswers
+		most = cmp.Or(all.config.Tuning.Answers, clientAnswers)
 	}
 	if excess := len(s.done) - most; excess > 0 {
 		s.FirstIncomplete = max(s.FirstIncomplete, s.done[excess])
@@ -175,10 +175,10 @@ func (all *sessions) forgetUnseen(e *peerv1.LogEntry, synced uint64) (forgets bo
 		ofClients = len(oldest)
 	}
 	members, clients := oldest[:ofClients], oldest[ofClients:]
-	h := &all.horizon
+	h, keptFor := &all.horizon, cmp.Or(all.config.Tuning.SessionsFor.Milliseconds(), clientSessionsFor)
 	for i, id := range clients {
 		s := all.byID[id]
-		if len(clients)-i <= clientSessions && s.SeenAt >= all.latest-clientSessionsFor {
+		if len(clients)-i <= all.most() && s.SeenAt >= all.latest-keptFor {
 			break
 		}
 		if s.UsedAt > synced {
@@ -203,6 +203,9 @@ func (all *sessions) forgetUnseen(e *peerv1.LogEntry, synced uint64) (forgets bo
 	}
 	return forgets
 }
+
+// most is how many sessions of clients are remembered.
+func (all *sessions) most() int { return cmp.Or(all.config.Tuning.Sessions, clientSessions) }
 
 func (all *sessions) forget(e *peerv1.LogEntry, id uint64) {
 	for _, number := range all.byID[id].done {
