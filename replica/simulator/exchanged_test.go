@@ -7,7 +7,6 @@ import (
 
 	"github.com/georegister/georegister/replica/simulator/faults"
 
-	"github.com/georegister/georegister/replica/protocol/layered"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
@@ -38,7 +37,7 @@ func drawExchanged(seed uint64) schedule.Schedule {
 // one more disk may be lost.
 func TestAChangeEndsWhenEnoughFragmentsAreThere(t *testing.T) {
 	t.Parallel()
-	start := fragmented(layered.Mistakes{Endless: true})
+	start := fragmented()
 	lossy := func(t *testing.T, wrong schedule.ManagerMistakes, seeds uint64) *Failure {
 		for seed := range seeds {
 			s := drawExchanged(seed + 1)

@@ -11,7 +11,6 @@ import (
 	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/gus"
-	"github.com/georegister/georegister/replica/protocol/layered"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/test/mutants"
@@ -29,7 +28,7 @@ func promises() map[string]Search {
 	fragments.Members = []int{5}
 	all["Gus"] = Search{Start: Member(gus.Factory), Options: schedule.Options{Members: []int{3, 4, 5}, RMWs: schedule.FewRMWs}}
 	all["Gus, relaxed"] = Search{Start: relaxed(gus.Mistakes{}), Options: schedule.Options{Members: []int{7}, RMWs: schedule.FewRMWs, Losses: 2}}
-	all["Gus, fragments"] = Search{Start: fragmented(layered.Mistakes{Endless: true}), Options: fragments}
+	all["Gus, fragments"] = Search{Start: fragmented(), Options: fragments}
 	all["CURPRaft"] = Search{Start: Member(shortCURPRaft), Options: schedule.Options{Members: []int{3, 5}, RMWs: schedule.ManyRMWs}}
 	return all
 }

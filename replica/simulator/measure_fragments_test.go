@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/capability"
-	"github.com/georegister/georegister/replica/protocol/layered"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -26,7 +25,7 @@ func TestFragmentsAtFiveSites(t *testing.T) {
 		register.Write: written + capability.FragmentTrips, register.Read: 2 + capability.FragmentTrips,
 	}
 	for _, conflict := range []float64{0, 0.02, 0.25} {
-		x := experiment(t, fragmented(layered.Mistakes{}), "50:50:0", "CA", "VA", "IR", "OR", "JP")
+		x := experiment(t, fragmented(), "50:50:0", "CA", "VA", "IR", "OR", "JP")
 		x.Duration, x.Workload.ValueBytes, x.Workload.Conflict = 20*time.Second, 64, conflict
 		m := measure(t, x)
 		for _, o := range m.History {

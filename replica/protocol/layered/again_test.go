@@ -17,7 +17,7 @@ func TestAReadBeginsAnewSoOften(t *testing.T) {
 		over int // how often it is, of those times that the read asks
 		want register.Status
 	}{{0, register.OK}, {1, register.OK}, {16, register.OK}, {17, register.Unavailable}, {1000, register.Unavailable}} {
-		w := newWorld(t, 5, 3, Mistakes{})
+		w := newWorld(t, 5, 3)
 		value := large(500, 1)
 		w.write(1, "k", value)
 		w.passes = func(_, _ view.MemberID, m *peerv1.Message) bool {

@@ -22,9 +22,7 @@ func (p *Protocol) collect() {
 	if p.Now < p.sweep || p.code == nil {
 		return
 	}
-	if !p.mistakes.NoGrace {
-		p.sweep = p.Now.Add(p.Config.Suspect)
-	}
+	p.sweep = p.Now.Add(p.Config.Suspect)
 	left, after := sweepRecords, p.cursor
 	p.cursor = nil // from the beginning, unless there is more
 	type found struct {
@@ -60,11 +58,9 @@ func (p *Protocol) collect() {
 		idle++
 		since, ok := p.idle[string(u.record)]
 		switch {
-		case p.mistakes.DropUnused:
-			p.forget(u.key, u.name)
-		case !ok && !p.mistakes.NoGrace:
+		case !ok:
 			p.idle[string(u.record)] = p.Now
-		case p.Now.Sub(since) < p.grace() && !p.mistakes.NoGrace:
+		case p.Now.Sub(since) < p.grace():
 		case p.over(u.key, u.name):
 			if p.gone(u.name) { // the others have nobody else to ask
 				p.tell(p.Config.Nearest, peerv1.Kind_FRAGMENT_OVER, u.key, u.name)

@@ -11,7 +11,7 @@ import (
 
 // What is replaced, never finished, or deleted goes from all disks; what is the register's stays.
 func TestFragmentsGo(t *testing.T) {
-	w := newWorld(t, 5, 3, Mistakes{})
+	w := newWorld(t, 5, 3)
 	for i := range byte(10) {
 		w.write(view.MemberID(i%5+1), "k", large(500, i))
 	}
@@ -41,7 +41,7 @@ func TestFragmentsGo(t *testing.T) {
 
 // A coordinator crashes before it writes the metadata: its fragments go when it is back.
 func TestOrphansGo(t *testing.T) {
-	w := newWorld(t, 5, 3, Mistakes{})
+	w := newWorld(t, 5, 3)
 	w.passes = func(_, to view.MemberID, m *peerv1.Message) bool { return to != 1 }
 	w.submit(1, register.Operation{Kind: register.Write, Key: "k", Value: large(500, 1)}, 0)
 	if members, _ := w.fragments(); members != 5 {
@@ -63,7 +63,7 @@ func TestOrphansGo(t *testing.T) {
 
 // It crashes while the metadata is written: the fragments stay, for who finds the metadata.
 func TestFragmentsOfUnknownOutcomeStay(t *testing.T) {
-	w := newWorld(t, 5, 3, Mistakes{})
+	w := newWorld(t, 5, 3)
 	w.passes = func(_, to view.MemberID, m *peerv1.Message) bool {
 		return m.Gus == nil || m.Kind == peerv1.Kind_GUS_WRITE && to == 5
 	}
@@ -85,7 +85,7 @@ func TestFragmentsOfUnknownOutcomeStay(t *testing.T) {
 
 // A read whose value is replaced, and its fragments gone, before it has fetched them reads what is new.
 func TestAReadOfWhatIsOverReadsAgain(t *testing.T) {
-	w := newWorld(t, 5, 3, Mistakes{})
+	w := newWorld(t, 5, 3)
 	w.write(1, "k", large(500, 1))
 	slow := true
 	w.passes = func(from, to view.MemberID, m *peerv1.Message) bool { return !slow || from != 5 || m.Fragment == nil }
@@ -112,39 +112,40 @@ func TestAReadOfWhatIsOverReadsAgain(t *testing.T) {
 
 // So does one when a member is away that could have the fragment that is short, while two keep theirs that have not
 // heard.
-func TestAReadDoesNotWaitForFragmentsOfWhatIsOver(t *testing.T) {
-	for _, wrong := range []bool{false, true} {
-		w := newWorld(t, 5, 3, Mistakes{WaitForAll: wrong})
-		deaf(w, 5)
-		w.write(1, "k", large(500, 1))
-		w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
-			if m.Fragment != nil {
-				return to != 5 || m.Kind != peerv1.Kind_FRAGMENT_FETCHED
-			}
-			return true
+func TestAReadDoesNotWaitForFragmentsOfWhatIsOver(t *testing.T) { readOfWhatIsOver(t, false) }
+
+func readOfWhatIsOver(t *testing.T, wrong bool) {
+	t.Helper()
+	w := newWorld(t, 5, 3)
+	deaf(w, 5)
+	w.write(1, "k", large(500, 1))
+	w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
+		if m.Fragment != nil {
+			return to != 5 || m.Kind != peerv1.Kind_FRAGMENT_FETCHED
 		}
-		h := w.submit(5, register.Operation{Kind: register.Read, Key: "k"}, 0)
-		fetched := w.passes
-		w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
-			return fetched(from, to, m) && from != 3 && from != 4 && to != 3 && to != 4
-		}
-		w.write(2, "k", []byte("it is small now"))
-		w.pass(30 * retry)
-		if members, _ := w.fragments(); members != 2 {
-			t.Fatalf("%d members have fragments", members)
-		}
-		w.kill(1)
-		w.passes = nil
-		w.pass(10 * retry)
-		if r, done := w.results[h]; done == wrong || done && string(r.Value) != "it is small now" {
-			t.Errorf("mistake %v: it ended: %v, with %v and %d bytes", wrong, done, r.Status, len(r.Value))
-		}
+		return true
+	}
+	h := w.submit(5, register.Operation{Kind: register.Read, Key: "k"}, 0)
+	fetched := w.passes
+	w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
+		return fetched(from, to, m) && from != 3 && from != 4 && to != 3 && to != 4
+	}
+	w.write(2, "k", []byte("it is small now"))
+	w.pass(30 * retry)
+	if members, _ := w.fragments(); members != 2 {
+		t.Fatalf("%d members have fragments", members)
+	}
+	w.kill(1)
+	w.passes = nil
+	w.pass(10 * retry)
+	if r, done := w.results[h]; done == wrong || done && string(r.Value) != "it is small now" {
+		t.Errorf("mistake %v: it ended: %v, with %v and %d bytes", wrong, done, r.Status, len(r.Value))
 	}
 }
 
 // However fast values are replaced, those that are over go as fast.
 func TestFragmentsGoAsFastAsTheyCome(t *testing.T) {
-	w := newWorld(t, 5, 3, Mistakes{})
+	w := newWorld(t, 5, 3)
 	const each, steps = 50, 120 // 200 in a retry time, which is more than are looked at while nothing goes
 	most := 0
 	for range steps {

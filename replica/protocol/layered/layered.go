@@ -44,9 +44,8 @@ type Factory func(protocol.Config, *protocol.Journal, *quorum.Incarnations) Inne
 // Protocol is one member's part. It implements member.Inner.
 type Protocol struct {
 	disk
-	inner    Inner
-	mistakes Mistakes
-	code     *code
+	inner Inner
+	code  *code
 
 	voting  bool   // the inner protocol has been told the time: this member answers
 	names   uint64 // the number of the last name
@@ -82,28 +81,22 @@ type operation struct {
 }
 
 // Wrap has large values stored as fragments where Config.Fragments asks for that, and else is the inner protocol.
-func Wrap(inner Factory) member.Factory { return WrapWith(inner, Mistakes{}) }
-
-// WrapWith is Wrap with mistakes put back, for tests.
-func WrapWith(inner Factory, m Mistakes) member.Factory {
+func Wrap(inner Factory) member.Factory {
 	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
 		if _, coded := journal.Get(codeKey); config.Fragments.Data == 0 && !coded {
 			return inner(config, journal, known)
 		}
-		return New(config, journal, known, inner, m)
+		return New(config, journal, known, inner)
 	}
 }
 
 // New returns a member's part, with the fragments and registers that its journal holds.
-func New(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, inner Factory, m Mistakes) *Protocol {
+func New(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, inner Factory) *Protocol {
 	p := &Protocol{
-		disk: disk{base.New("layered", config, journal, known)}, mistakes: m,
+		disk:   disk{base.New("layered", config, journal, known)},
 		names:  config.Nonce,
 		inside: map[uint64]*operation{},
 		wanted: map[string]*fetch{}, idle: map[string]protocol.Instant{},
-	}
-	if m.ReuseNames {
-		p.names = 0
 	}
 	p.recallDisks()
 	p.inner = inner(config, journal, known)
@@ -243,7 +236,7 @@ func (p *Protocol) Settle(now protocol.Instant) bool {
 	}
 	p.fetches.Tick(p.Base, now, p.expire, p.askAgain)
 	p.rebuild()
-	return p.inner.Settle(now) && (len(p.wanted) == 0 || p.mistakes.VoteWithoutFragments)
+	return p.inner.Settle(now) && len(p.wanted) == 0
 }
 
 // Unsettled implements member.Inner.
@@ -299,16 +292,8 @@ func (p *Protocol) fragments() view.Fragments {
 // are lost: k + f of those before a change and of those after it. A majority too, so that whoever copies the state of
 // one hears of the name.
 func (p *Protocol) durable(f *quorum.Tally) bool {
-	v := p.Config.View
-	for _, side := range v.Sides() {
-		need := p.need(side)
-		switch {
-		case p.mistakes.WriteAtOnce:
-			need = 1
-		case p.mistakes.CountFragmentsOnly:
-			need = p.Config.Fragments.Data
-		}
-		if p.answered(f, side) < need {
+	for _, side := range p.Config.View.Sides() {
+		if p.answered(f, side) < p.need(side) {
 			return false
 		}
 	}

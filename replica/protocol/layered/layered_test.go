@@ -95,7 +95,7 @@ func TestValuesAreNeverTakenForMetadata(t *testing.T) {
 func TestLargeAndSmallValues(t *testing.T) {
 	for n, k := range map[int]int{3: 1, 5: 3, 7: 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			w := newWorld(t, n, k, Mistakes{})
+			w := newWorld(t, n, k)
 			for i, value := range [][]byte{large(100, 1), large(101, 2), {}, large(5000, 3), nil, {marker, isName}} {
 				at := view.MemberID(i%n + 1)
 				r := w.write(at, "k", value)
@@ -122,58 +122,57 @@ func TestLargeAndSmallValues(t *testing.T) {
 }
 
 // The metadata waits for k + f members, and leaves after what the writer's own disk has to know.
-func TestMetadataWaitsForFragments(t *testing.T) {
-	for name, c := range map[string]struct {
-		wrong Mistakes
-		early bool
-	}{"right": {}, "CountFragmentsOnly": {Mistakes{CountFragmentsOnly: true}, true}, "WriteAtOnce": {Mistakes{WriteAtOnce: true}, true}} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 5, 3, c.wrong)
-			written := false
-			w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
-				written = written || m.Kind == peerv1.Kind_GUS_WRITE
-				return to != 4 && to != 5 || m.Fragment == nil // three of five get their fragments
-			}
-			h := w.submit(1, register.Operation{Kind: register.Write, Key: "k", Value: large(500, 1)}, protocol.Instant(3*retry))
-			if written != c.early {
-				t.Fatalf("the metadata was written: %v", written)
-			}
-			w.pass(4 * retry)
-			if r := w.results[h]; !c.early && (r.Status != register.Unavailable || !strings.Contains(r.Message, "3 + 1")) {
-				t.Errorf("it ended with %+v", r)
-			}
-		})
+func TestMetadataWaitsForFragments(t *testing.T) { metadataWaits(t, false) }
+
+func metadataWaits(t *testing.T, wrong bool) {
+	t.Helper()
+	w := newWorld(t, 5, 3)
+	written := false
+	w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
+		written = written || m.Kind == peerv1.Kind_GUS_WRITE
+		return to != 4 && to != 5 || m.Fragment == nil // three of five get their fragments
+	}
+	op := register.Operation{Kind: register.Write, Key: "k", Value: large(500, 1)}
+	h := w.submit(1, op, protocol.Instant(3*retry))
+	if written != wrong {
+		t.Fatalf("the metadata was written: %v", written)
+	}
+	w.pass(4 * retry)
+	if r := w.results[h]; !wrong && (r.Status != register.Unavailable || !strings.Contains(r.Message, "3 + 1")) {
+		t.Errorf("it ended with %+v", r)
 	}
 }
 
-func TestMetadataLeavesWhenItIsNoted(t *testing.T) {
-	for _, wrong := range []bool{false, true} {
-		w := newWorld(t, 5, 3, Mistakes{SubmitBeforePersist: wrong})
-		nd := w.nodes[0]
-		nd.Submit(protocol.Request{Handle: 1, Operation: register.Operation{Kind: register.Write, Key: "k", Value: large(500, 1)}})
-		w.turn(nd)
-		early, all := 0, 0
-		for _, f := range w.flying {
-			w.nodes[f.to-1].Receive(f.from, f.message)
-			for _, answer := range w.nodes[f.to-1].Ready().SendAfterPersist {
-				nd.Receive(f.to, answer.Message)
-			}
-			e := nd.Ready()
-			for _, s := range e.Send {
-				if s.Message.Gus != nil {
-					early++
-				}
-			}
-			all += len(e.Send) + len(e.SendAfterPersist)
+func TestMetadataLeavesWhenItIsNoted(t *testing.T) { metadataLeaves(t, false) }
+
+func metadataLeaves(t *testing.T, wrong bool) {
+	t.Helper()
+	w := newWorld(t, 5, 3)
+	nd := w.nodes[0]
+	op := register.Operation{Kind: register.Write, Key: "k", Value: large(500, 1)}
+	nd.Submit(protocol.Request{Handle: 1, Operation: op})
+	w.turn(nd)
+	early, all := 0, 0
+	for _, f := range w.flying {
+		w.nodes[f.to-1].Receive(f.from, f.message)
+		for _, answer := range w.nodes[f.to-1].Ready().SendAfterPersist {
+			nd.Receive(f.to, answer.Message)
 		}
-		if (early > 0) != wrong || all == 0 {
-			t.Errorf("mistake %v: %d of %d messages left before what they tell of was durable", wrong, early, all)
+		e := nd.Ready()
+		for _, s := range e.Send {
+			if s.Message.Gus != nil {
+				early++
+			}
 		}
+		all += len(e.Send) + len(e.SendAfterPersist)
+	}
+	if (early > 0) != wrong || all == 0 {
+		t.Errorf("mistake %v: %d of %d messages left before what they tell of was durable", wrong, early, all)
 	}
 }
 
 func TestOneMemberIsLost(t *testing.T) {
-	w := newWorld(t, 5, 3, Mistakes{})
+	w := newWorld(t, 5, 3)
 	value := large(10_000, 1)
 	w.write(1, "k", value)
 	for id := range view.MemberID(5) {
@@ -200,7 +199,7 @@ func boolean(b bool) view.MemberID {
 
 // One disk after the other is lost, all five in the end: each member rebuilds its fragment before it votes.
 func TestLostDisksAreRebuilt(t *testing.T) {
-	w := newWorld(t, 5, 3, Mistakes{})
+	w := newWorld(t, 5, 3)
 	value := large(3000, 1)
 	w.kill(5)
 	w.write(1, "k", value)
@@ -219,24 +218,25 @@ func TestLostDisksAreRebuilt(t *testing.T) {
 }
 
 // What a state transfer did not bring is asked for, before the member votes.
-func TestANewcomerVotesWithItsFragments(t *testing.T) {
-	for _, wrong := range []bool{false, true} {
-		w := newWorld(t, 5, 3, Mistakes{VoteWithoutFragments: wrong})
-		w.write(1, "k", large(500, 1))
-		w.passes = func(_, _ view.MemberID, m *peerv1.Message) bool {
-			return m.Fragment == nil || m.Kind != peerv1.Kind_FRAGMENT_FETCHED
-		}
-		strip(w, 2)
-		w.wipe(2)
-		w.pass(6 * retry)
-		if w.nodes[1].Voter() != wrong {
-			t.Errorf("mistake %v: it votes: %v", wrong, w.nodes[1].Voter())
-		}
-		w.passes = nil
-		w.pass(6 * retry)
-		if members, _ := w.fragments(); members != 5 || !w.nodes[1].Voter() {
-			t.Errorf("mistake %v: %d members have fragments, and it votes: %v", wrong, members, w.nodes[1].Voter())
-		}
+func TestANewcomerVotesWithItsFragments(t *testing.T) { newcomerVotes(t, false) }
+
+func newcomerVotes(t *testing.T, wrong bool) {
+	t.Helper()
+	w := newWorld(t, 5, 3)
+	w.write(1, "k", large(500, 1))
+	w.passes = func(_, _ view.MemberID, m *peerv1.Message) bool {
+		return m.Fragment == nil || m.Kind != peerv1.Kind_FRAGMENT_FETCHED
+	}
+	strip(w, 2)
+	w.wipe(2)
+	w.pass(6 * retry)
+	if w.nodes[1].Voter() != wrong {
+		t.Errorf("mistake %v: it votes: %v", wrong, w.nodes[1].Voter())
+	}
+	w.passes = nil
+	w.pass(6 * retry)
+	if members, _ := w.fragments(); members != 5 || !w.nodes[1].Voter() {
+		t.Errorf("mistake %v: %d members have fragments, and it votes: %v", wrong, members, w.nodes[1].Voter())
 	}
 }
 
@@ -246,7 +246,7 @@ func TestBytes(t *testing.T) {
 	for _, c := range []struct{ n, k int }{{5, 3}, {7, 3}, {7, 5}} {
 		sent, stored, read := [2]int{}, [2]int{}, [2]int{}
 		for i, k := range []int{0, c.k} {
-			w := newWorld(t, c.n, k, Mistakes{})
+			w := newWorld(t, c.n, k)
 			w.pass(retry)
 			w.bytes = 0
 			w.write(1, "k", large(length, 1))
@@ -282,7 +282,7 @@ func TestACodeIsForGood(t *testing.T) {
 		{3, 0, "[3] fragments restore a value, and the configuration has 0"},
 		{0, 3, "this disk was written without erasureCoding"},
 	} {
-		w := newWorld(t, 5, c.before, Mistakes{})
+		w := newWorld(t, 5, c.before)
 		w.write(1, "k", large(500, 1))
 		w.data = c.after
 		nd := w.nodes[0]

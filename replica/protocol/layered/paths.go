@@ -21,8 +21,8 @@ func Paths() []string {
 	return []string{pathWrite, pathWrittenOut, pathRead, pathWide, pathDropped, pathRebuilt, pathAbandoned}
 }
 
-// HastyPaths lists what they take where fragments go at once (Mistakes.NoGrace).
+// HastyPaths lists what they take where fragments go at once.
 func HastyPaths() []string { return []string{pathAgain, pathDropped} }
 
-// RepairPaths lists what they take besides where most members miss fragments (Mistakes.Thrifty).
+// RepairPaths lists what they take besides where most members miss fragments.
 func RepairPaths() []string { return []string{pathRepaired, pathRepairOver} }

@@ -42,7 +42,7 @@ func (p *Protocol) newFetch(key []byte, n name) *fetch {
 // gather adds a fragment. One of a member that was to join, in a change that was taken back, may be beyond this view's
 // code.
 func (p *Protocol) gather(f *fetch, index uint32, data []byte) {
-	if int(index) < p.code.n || p.mistakes.CountGone {
+	if int(index) < p.code.n {
 		f.pieces[index] = data
 	}
 }
@@ -86,7 +86,7 @@ func (p *Protocol) lacks(f *fetch) bool {
 // If it is read again all the same, that is waited for.
 func (p *Protocol) doubtful(f *fetch) bool {
 	side := p.Config.View.Before() // who joins may have none yet
-	return side.Size()-p.answered(&f.absent, side) < p.need(side) && !p.mistakes.WaitForAll
+	return side.Size()-p.answered(&f.absent, side) < p.need(side)
 }
 
 func (p *Protocol) ask(f *fetch, to []view.MemberID) {
@@ -104,8 +104,6 @@ func (p *Protocol) onFetch(from view.MemberID, m *peerv1.Message) {
 	answer := p.message(peerv1.Kind_FRAGMENT_FETCHED, m.Op, m.Key, n)
 	state, ok := p.known(m.Key, n)
 	switch {
-	case ok && state == peerv1.FragmentState_FRAGMENT_WANTED && p.mistakes.WaitInSilence:
-		return
 	case ok && state != peerv1.FragmentState_FRAGMENT_GONE && state != peerv1.FragmentState_FRAGMENT_WANTED:
 		for _, piece := range p.pieces(m.Key, n) {
 			answer.Fragment.Index, answer.Fragment.Data = piece.Index, piece.Data
@@ -177,7 +175,7 @@ func (p *Protocol) enoughOf(f *fetch) bool {
 // restored returns the value that fragments make, if it is the one that was written.
 func (p *Protocol) restored(f *fetch) ([]byte, error) {
 	value, err := p.code.restore(f.pieces, f.value.length)
-	if err == nil && sumOf(value) != f.value.sum && !p.mistakes.TrustFragments {
+	if err == nil && sumOf(value) != f.value.sum {
 		err = errors.New("they make another value than was written")
 	}
 	return value, err
@@ -190,7 +188,7 @@ func (p *Protocol) again(f *fetch) {
 	o := f.read
 	o.again++
 	o.trips = f.result.RoundTrips
-	if o.again > maxAgain && !p.mistakes.Endless {
+	if o.again > maxAgain {
 		p.CompleteDurably(o.request.Handle, register.Result{Status: register.Unavailable, RoundTrips: o.trips, Message: fmt.Sprintf(
 			"the value was replaced %d times while it was read; try again", maxAgain)})
 		return

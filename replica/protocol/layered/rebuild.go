@@ -119,7 +119,7 @@ func (p *Protocol) rebuild() {
 			}
 			f := p.newFetch(key, n)
 			p.wanted[string(record)] = f
-			if p.voting && !p.mistakes.WaitInSilence || p.mistakes.CountLostDisk {
+			if p.voting {
 				f.answered.Answer(p.Incarnations, p.Config.Self) // that it has none
 			}
 			p.ask(f, p.AskAll(&f.answered))
@@ -155,7 +155,7 @@ func (p *Protocol) makeOwn(f *fetch, state peerv1.FragmentState, path string) {
 func (p *Protocol) abandon(f *fetch) {
 	side := p.Config.View.Before()
 	n := p.answered(&f.answered, side) // itself too, if it votes
-	if n < side.Size()-p.faults(side) && !p.mistakes.GiveUpEarly {
+	if n < side.Size()-p.faults(side) {
 		return
 	}
 	p.Took(pathAbandoned)

@@ -35,14 +35,12 @@ func (p *Protocol) repair() {
 	if p.Now < p.survey || p.code == nil || p.Config.View.Joint() { // a change has fragments rebuilt of its own
 		return
 	}
-	if !p.mistakes.NoGrace {
-		p.survey = p.Now.Add(p.Config.Suspect)
-	}
+	p.survey = p.Now.Add(p.Config.Suspect)
 	p.repairs = slices.DeleteFunc(p.repairs, func(r *missed) bool {
 		switch {
 		case r.fetch == nil && !p.misses(r.key, r.value.name): // it was on its way
 			return true
-		case r.fetch == nil && (p.Now >= r.due || p.mistakes.NoGrace):
+		case r.fetch == nil && p.Now >= r.due:
 			r.due = p.Now.Add(p.attempt())
 			p.fetchMissed(r)
 			return false
@@ -107,15 +105,11 @@ func (p *Protocol) fetchMissed(r *missed) {
 // register had the value for good is noted with it, so that it goes when the register has something else, whatever
 // became of the writer.
 func (p *Protocol) repaired(f *fetch) {
-	state := peerv1.FragmentState_FRAGMENT_WRITTEN
-	switch {
-	case p.mistakes.RepairLate:
-		state = peerv1.FragmentState_FRAGMENT_HELD
-	case !p.misses(f.Key, f.name):
+	if !p.misses(f.Key, f.name) {
 		p.Took(pathRepairOver)
 		return
 	}
 	if _, err := p.restored(f); err == nil { // else who reads it is told
-		p.makeOwn(f, state, pathRepaired)
+		p.makeOwn(f, peerv1.FragmentState_FRAGMENT_WRITTEN, pathRepaired)
 	}
 }

@@ -26,7 +26,7 @@ func deaf(w *world, ids ...view.MemberID) {
 // it was written for.
 func TestAMissedFragmentIsRepaired(t *testing.T) {
 	for _, repaired := range []bool{false, true} {
-		w := newWorld(t, 5, 3, Mistakes{})
+		w := newWorld(t, 5, 3)
 		deaf(w, 5)
 		value := large(5000, 1)
 		w.write(1, "k", value)
@@ -58,7 +58,7 @@ func TestAMissedFragmentIsRepaired(t *testing.T) {
 
 // Many are repaired in turn, those that nobody misses are not fetched, and in the end nothing is asked any more.
 func TestRepairsEnd(t *testing.T) {
-	w := newWorld(t, 5, 3, Mistakes{})
+	w := newWorld(t, 5, 3)
 	deaf(w, 4)
 	const keys = 3 * surveyRegisters
 	for i := range keys {
@@ -82,7 +82,7 @@ func TestRepairsEnd(t *testing.T) {
 
 // A fragment that is late is not fetched.
 func TestALateFragmentIsNotRepaired(t *testing.T) {
-	w := newWorld(t, 5, 3, Mistakes{})
+	w := newWorld(t, 5, 3)
 	w.pass(10 * retry)
 	var late *peerv1.Message
 	w.passes = func(_, to view.MemberID, m *peerv1.Message) bool {
@@ -108,7 +108,7 @@ func TestALateFragmentIsNotRepaired(t *testing.T) {
 // A member whose register missed a newer value looks for fragments that nobody has any more: it ends each attempt,
 // votes and reads as ever, and looks no longer when its register has something else.
 func TestWhatIsOverIsNotRepaired(t *testing.T) {
-	w := newWorld(t, 5, 3, Mistakes{})
+	w := newWorld(t, 5, 3)
 	deaf(w, 5)
 	w.write(1, "k", large(500, 1))
 	w.passes = func(from, to view.MemberID, m *peerv1.Message) bool { return to != 5 && from != 5 }
@@ -132,57 +132,59 @@ func TestWhatIsOverIsNotRepaired(t *testing.T) {
 
 // The answers to a repair come when the value is over, and the writer's disk is lost then: nobody can tell member 5
 // that its fragment may go.
-func TestALateRepairKeepsNothing(t *testing.T) {
-	for _, wrong := range []bool{false, true} {
-		w := newWorld(t, 5, 3, Mistakes{RepairLate: wrong})
-		deaf(w, 5)
-		w.write(1, "k", large(500, 1))
-		var late []flying
-		w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
-			if to != 5 || m.Fragment == nil || m.Kind != peerv1.Kind_FRAGMENT_FETCHED {
-				return true
-			}
-			late = append(late, flying{from, to, m})
-			return false
+func TestALateRepairKeepsNothing(t *testing.T) { lateRepair(t, false) }
+
+func lateRepair(t *testing.T, wrong bool) {
+	t.Helper()
+	w := newWorld(t, 5, 3)
+	deaf(w, 5)
+	w.write(1, "k", large(500, 1))
+	var late []flying
+	w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
+		if to != 5 || m.Fragment == nil || m.Kind != peerv1.Kind_FRAGMENT_FETCHED {
+			return true
 		}
-		for len(late) < 3 {
-			w.pass(retry / 4)
-		}
-		w.kill(1)
-		w.write(2, "k", []byte("it is small now"))
-		w.passes = nil
-		for _, f := range late {
-			w.nodes[4].Receive(f.from, f.message)
-			w.turn(w.nodes[4])
-		}
-		w.pass(30 * retry) // those that were sent theirs drop them
-		w.wipe(1)
-		w.pass(60 * retry)
-		if _, records := w.fragments(); (records > 0) != wrong || !w.nodes[0].Voter() {
-			t.Errorf("mistake %v: %d fragments are left for good", wrong, records)
-		}
-		if (w.took[pathRepaired] > 0) != wrong || (w.took[pathRepairOver] > 0) == wrong {
-			t.Errorf("mistake %v: %d repairs, %d that were over", wrong, w.took[pathRepaired], w.took[pathRepairOver])
-		}
+		late = append(late, flying{from, to, m})
+		return false
+	}
+	for len(late) < 3 {
+		w.pass(retry / 4)
+	}
+	w.kill(1)
+	w.write(2, "k", []byte("it is small now"))
+	w.passes = nil
+	for _, f := range late {
+		w.nodes[4].Receive(f.from, f.message)
+		w.turn(w.nodes[4])
+	}
+	w.pass(30 * retry) // those that were sent theirs drop them
+	w.wipe(1)
+	w.pass(60 * retry)
+	if _, records := w.fragments(); (records > 0) != wrong || !w.nodes[0].Voter() {
+		t.Errorf("mistake %v: %d fragments are left for good", wrong, records)
+	}
+	if (w.took[pathRepaired] > 0) != wrong || (w.took[pathRepairOver] > 0) == wrong {
+		t.Errorf("mistake %v: %d repairs, %d that were over", wrong, w.took[pathRepaired], w.took[pathRepairOver])
 	}
 }
 
 // What damaged fragments make is no fragment.
-func TestARepairChecksWhatItMakes(t *testing.T) {
-	for _, wrong := range []bool{false, true} {
-		w := newWorld(t, 5, 3, Mistakes{TrustFragments: wrong})
-		deaf(w, 5)
-		w.write(1, "k", large(500, 1))
-		w.passes = func(_, to view.MemberID, m *peerv1.Message) bool {
-			if to == 5 && m.Fragment != nil && m.Kind == peerv1.Kind_FRAGMENT_FETCHED && len(m.Fragment.Data) > 0 {
-				m.Fragment.Data = bytes.Clone(m.Fragment.Data)
-				m.Fragment.Data[0]++
-			}
-			return true
+func TestARepairChecksWhatItMakes(t *testing.T) { damagedRepair(t, false) }
+
+func damagedRepair(t *testing.T, wrong bool) {
+	t.Helper()
+	w := newWorld(t, 5, 3)
+	deaf(w, 5)
+	w.write(1, "k", large(500, 1))
+	w.passes = func(_, to view.MemberID, m *peerv1.Message) bool {
+		if to == 5 && m.Fragment != nil && m.Kind == peerv1.Kind_FRAGMENT_FETCHED && len(m.Fragment.Data) > 0 {
+			m.Fragment.Data = bytes.Clone(m.Fragment.Data)
+			m.Fragment.Data[0]++
 		}
-		w.pass(30 * retry)
-		if members, _ := w.fragments(); (members == 5) != wrong {
-			t.Errorf("mistake %v: %d members have fragments", wrong, members)
-		}
+		return true
+	}
+	w.pass(30 * retry)
+	if members, _ := w.fragments(); (members == 5) != wrong {
+		t.Errorf("mistake %v: %d members have fragments", wrong, members)
 	}
 }

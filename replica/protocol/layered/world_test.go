@@ -23,7 +23,6 @@ type world struct {
 	t       *testing.T
 	view    view.View
 	data    int // fragments that restore a value, with one member that may be lost
-	wrong   Mistakes
 	now     protocol.Instant
 	nodes   []*node
 	flying  []flying
@@ -50,9 +49,9 @@ type flying struct {
 	message  *peerv1.Message
 }
 
-func newWorld(t *testing.T, n, data int, wrong Mistakes) *world {
+func newWorld(t *testing.T, n, data int) *world {
 	w := &world{
-		t: t, data: data, wrong: wrong, view: view.View{Cluster: "test", Epoch: 1}, took: map[string]int{},
+		t: t, data: data, view: view.View{Cluster: "test", Epoch: 1}, took: map[string]int{},
 		results: map[uint64]register.Result{}, sent: map[peerv1.Kind]int{},
 	}
 	for i := range n {
@@ -86,9 +85,9 @@ func (w *world) begin(nd *node, bootstrap bool) error {
 		}
 	}
 	nd.journal = protocol.NewJournal(nd.disk)
-	factory := WrapWith(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) Inner {
+	factory := Wrap(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) Inner {
 		return gus.New(c, j, r, gus.Mistakes{})
-	}, w.wrong)
+	})
 	m, err := member.Start(c, nd.journal, func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) member.Inner {
 		inner := factory(c, j, r)
 		nd.layer, _ = inner.(*Protocol)

@@ -30,7 +30,7 @@ func (p *Protocol) write(r protocol.Request) {
 	p.Took(pathWrite)
 	p.names++
 	w := &write{Operation: base.Operation{Request: r, Key: []byte(r.Operation.Key), Number: p.names}}
-	w.value = metadata{name{p.writer(), p.names}, len(r.Operation.Value), sumOf(r.Operation.Value)}
+	w.value = metadata{name{p.Writer(), p.names}, len(r.Operation.Value), sumOf(r.Operation.Value)}
 	var err error
 	if w.fragments, err = p.code.encode(r.Operation.Value); err != nil {
 		p.Fault("encode a value of %d bytes: %w", len(r.Operation.Value), err)
@@ -39,21 +39,9 @@ func (p *Protocol) write(r protocol.Request) {
 	p.writes.Begin(w)
 	own := index(p.Config.Self)
 	p.keep(w.Key, w.value.name, peerv1.FragmentState_FRAGMENT_HELD, &peerv1.FragmentPiece{Index: own, Data: w.fragments[own]})
-	asked := len(p.Config.Nearest)
-	if p.mistakes.Thrifty && !p.Config.View.Joint() {
-		asked = p.need(p.Config.View) - 1
-	}
-	p.store(w, w.stored.Ask(&p.Config, p.Now, asked))
+	p.store(w, p.AskAll(&w.stored))
 	w.stored.Answer(p.Incarnations, p.Config.Self)
 	p.advance(w)
-}
-
-// writer names this process on this disk.
-func (p *Protocol) writer() register.Writer {
-	if p.mistakes.ReuseNames {
-		return p.Author()
-	}
-	return p.Writer()
 }
 
 // store hands members their fragments.
@@ -76,10 +64,6 @@ func (p *Protocol) onStore(from view.MemberID, m *peerv1.Message) {
 		p.unwant(m.Key, n)
 	}
 	answer := p.message(peerv1.Kind_FRAGMENT_STORED, 0, m.Key, n)
-	if p.mistakes.AckBeforePersist {
-		p.Send(from, answer)
-		return
-	}
 	p.SendDurably(from, answer)
 }
 
@@ -102,9 +86,7 @@ func (p *Protocol) advance(w *write) {
 		p.Took(pathWrittenOut)
 		w.submitted = true
 		p.mark(w.Key, w.value.name, peerv1.FragmentState_FRAGMENT_SUBMITTED)
-		if !p.mistakes.SubmitBeforePersist {
-			p.barrier = p.Journal.Mark()
-		}
+		p.barrier = p.Journal.Mark()
 		p.inside[w.Request.Handle] = &operation{request: w.Request, write: w}
 		r := w.Request
 		r.Operation.Value = w.value.encode()
