@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/test/near"
 )
 
 // modelSearch looks at every state that a model may come to, once. States that differ in the names of members only are
@@ -284,7 +285,7 @@ func modelPrograms() map[string][]planned {
 // (docs/checking.md).
 func TestModelIsRegularSequential(t *testing.T) {
 	t.Parallel()
-	ways := fromEnvironment(t, "GEOREGISTER_MODEL", 5000)
+	ways := near.Number(t, "GEOREGISTER_MODEL", 5000)
 	for name, program := range modelPrograms() {
 		t.Run(name, func(t *testing.T) {
 			if name == "read" || name == "write" || name == "rmw" {
