@@ -14,7 +14,10 @@ LDFLAGS = -s -w -X main.version=$(VERSION)
 
 DEMO      ?= config/samples/gryff-five-regions.yaml
 SCHEDULES ?= 100000
+SEED      ?= 1
+COUNT     ?= 300
 FUZZTIME  ?= 20s
+MUTANTS   ?=
 BENCH     ?=
 CHANGE    ?=
 TRANSFER  ?=
@@ -27,7 +30,7 @@ SCALE     ?=
 DEPLOY    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-store build-operator test test-race test-clients test-controlplane lint generate demo bench bench-change bench-losses bench-masters bench-protocols bench-memory bench-operator soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down chaos-up chaos-down cluster-kind deploy smoke e2e
+.PHONY: help build build-store build-operator test test-race test-clients test-controlplane mutants lint generate demo bench bench-change bench-losses bench-masters bench-protocols bench-memory bench-operator soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down chaos-up chaos-down cluster-kind deploy smoke e2e
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,6 +106,10 @@ bench-operator: build-operator ## Measure the operator with 200 clusters of 5 si
 soak: export GOGC ?= 800
 soak: build-store ## Search SCHEDULES=100000 random schedules of faults and changes of members or masters per protocol, with progress
 	./bin/georegister simulate --protocol all --soak $(SCHEDULES)
+
+mutants: SCHEDULES = 20000
+mutants: ## Measure how many of COUNT=300 mutants, drawn from the code by SEED=1, are found within SCHEDULES=20000, with progress
+	$(GO) run ./test/mutants/score -seed $(SEED) -count $(COUNT) -schedules $(SCHEDULES) $(MUTANTS)
 
 fuzz: ## Run every fuzz target for FUZZTIME=20s
 	@GO="$(GO)" FUZZTIME=$(FUZZTIME) hack/fuzz.sh

@@ -39,6 +39,7 @@ type simulateFlags struct {
 	history  string
 	soak     int
 	lose     int
+	shrink   bool
 	digests  bool
 	stale    bool
 	// tolerance is faultTolerance of a manifest; 0: it is left out.
@@ -155,6 +156,9 @@ func newSimulateCommand() *cobra.Command {
 	flags.IntVar(&f.lose, "lose", 0,
 		"with --soak: at so many answers of each schedule, lose every set of disks that may be lost without losing "+
 			"what was acknowledged, and read it")
+	flags.BoolVar(&f.shrink, "shrink", true,
+		"with --soak: make the first schedule that fails shorter, and show it as a diagram of messages; else only its "+
+			"seed and what went wrong are told")
 	flags.BoolVar(&f.digests, "digests", false,
 		"with --soak: print a digest of what happened in each 100 schedules, to compare two versions of the program by")
 	return c
@@ -431,8 +435,9 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kin
 		fmt.Fprintf(out, "verdict: %s, nothing stuck\n", s.row.Consistency)
 		return nil
 	}
-	first := simulator.Shrink(ctx, report.Failures[0])
-	fmt.Fprintln(out, simulator.Explain(first))
+	if f.shrink {
+		fmt.Fprintln(out, simulator.Explain(simulator.Shrink(ctx, report.Failures[0])))
+	}
 	return report.Failures[0]
 }
 

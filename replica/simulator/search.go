@@ -3,6 +3,7 @@ package simulator
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"regexp"
 	"runtime"
 	"slices"
@@ -100,8 +101,14 @@ func (s Search) Run(ctx context.Context) Report {
 // reasons are what people are told of operations that did not succeed: wording, and not what happened.
 var reasons = regexp.MustCompile(`(?m)( = [a-z]+) \(.*\)$`)
 
-// try runs a schedule, or those of its losses up to the first that fails.
+// try runs a schedule, or those of its losses up to the first that fails. A panic of the code that is searched says in
+// which one it was.
 func (s Search) try(ctx context.Context, schedule schedule.Schedule, count func(string)) (o Outcome, trace uint64, losses int) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			panic(fmt.Sprintf("seed %d: %v", schedule.Seed, reason))
+		}
+	}()
 	if s.Lose == 0 {
 		o, text := play(ctx, schedule, s.Start, count, s.Traced)
 		return o, register.Hash(reasons.ReplaceAll([]byte(text), []byte("$1"))), 0

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/georegister/georegister/test/mutants/equivalent"
+	"github.com/georegister/georegister/test/mutants/generate"
+)
+
+// tally counts what came of some mutants.
+type tally struct {
+	drawn, claimed, search, explorer int
+	after                            []int // schedules
+}
+
+// score is the share of those found, of those that are not claimed to be equivalent.
+func (t *tally) score() string {
+	if t.drawn == t.claimed {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f%%", 100*float64(t.search+t.explorer)/float64(t.drawn-t.claimed))
+}
+
+// typical is the median of how many schedules it took, and the most.
+func (t *tally) typical() string {
+	if len(t.after) == 0 {
+		return "- | -"
+	}
+	slices.Sort(t.after)
+	return fmt.Sprintf("%d | %d", t.after[len(t.after)/2], t.after[len(t.after)-1])
+}
+
+// judgement is what people said of a mutant as it is now.
+func (r *runner) judgement(s *generate.Site) (equivalent.Judgement, bool) {
+	j, judged := r.judged[s.Name]
+	return j, judged && j.Hash == s.Hash()
+}
+
+func (r *runner) count(t *tally, s *generate.Site) {
+	t.drawn++
+	known := r.results[s.Name]
+	switch j, _ := r.judgement(s); {
+	case known.Found == "search":
+		t.search++
+		t.after = append(t.after, known.Schedules)
+	case known.Found == "explorer":
+		t.explorer++
+	case j.Equivalent:
+		t.claimed++
+	}
+}
+
+// report prints the table, and writes it into the page.
+func (r *runner) report() error {
+	if err := r.table(os.Stdout); err != nil || r.page == "" {
+		return err
+	}
+	file, err := os.Create(r.page)
+	if err != nil {
+		return err
+	}
+	if err := r.table(file); err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+func (r *runner) table(to io.Writer) error {
+	w := &strings.Builder{}
+	fmt.Fprintf(w, "%d mutants, drawn by seed %d, up to %d schedules for each.\n", len(r.drawn), r.seed, r.schedules)
+	all, names := map[string]*tally{}, map[string][]string{}
+	ways := map[string]int{}
+	for _, s := range r.drawn {
+		for _, row := range [][2]string{{"", "all"}, {"package", s.Package}, {"operator", s.Operator}} {
+			key := row[0] + " " + row[1]
+			if all[key] == nil {
+				all[key] = &tally{}
+				names[row[0]] = append(names[row[0]], row[1])
+			}
+			r.count(all[key], s)
+		}
+		if known := r.results[s.Name]; known.Found != "" {
+			ways[known.How]++
+		}
+	}
+	for _, kind := range []string{"package", "operator"} {
+		fmt.Fprintf(w, "\n| %s | drawn | equivalent | found by search | by the explorer | score | schedules: median | most |\n", kind)
+		w.WriteString("|---|---:|---:|---:|---:|---:|---:|---:|\n")
+		slices.Sort(names[kind])
+		for _, name := range names[kind] {
+			row(w, name, all[kind+" "+name])
+		}
+		row(w, "**all**", all[" all"])
+	}
+	w.WriteString("\nWhat they were found by:")
+	var how []string
+	for _, h := range slices.SortedFunc(maps.Keys(ways), func(a, b string) int {
+		return cmp.Or(ways[b]-ways[a], strings.Compare(a, b))
+	}) {
+		how = append(how, fmt.Sprintf(" %s %d", h, ways[h]))
+	}
+	w.WriteString(strings.Join(how, ","))
+	w.WriteString(".\n")
+	r.survivors(w)
+	_, err := io.WriteString(to, w.String())
+	return err
+}
+
+func row(w io.Writer, name string, t *tally) {
+	fmt.Fprintf(w, "| %s | %d | %d | %d | %d | %s | %s |\n",
+		name, t.drawn, t.claimed, t.search, t.explorer, t.score(), t.typical())
+}
+
+// survivors lists those that were not found, with what people said of them.
+func (r *runner) survivors(w io.Writer) {
+	for _, claimed := range []bool{false, true} {
+		title := "Not found"
+		if claimed {
+			title = "Equivalent"
+		}
+		fmt.Fprintf(w, "\n## %s\n", title)
+		for _, s := range r.drawn {
+			j, judged := r.judgement(s)
+			if r.results[s.Name].Found != "" || (judged && j.Equivalent) != claimed {
+				continue
+			}
+			why := j.Why
+			if !judged {
+				why = "Nobody has said yet what it is."
+			}
+			fmt.Fprintf(w, "\n`%s` (%s): %s\n\n```diff\n%s```\n", s.Name, s.Hash(), why, s.Diff())
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/georegister/georegister/test/mutants/equivalent"
+	"github.com/georegister/georegister/test/mutants/generate"
+)
+
+// result is what is known of a mutant so far, as it stands in the file.
+type result struct {
+	Name      string  `json:"name"`
+	Hash      string  `json:"hash"`
+	Found     string  `json:"found,omitempty"`  // "search" or "explorer"; empty: by nothing yet
+	How       string  `json:"how,omitempty"`    // violation, stuck, panic, ...
+	By        string  `json:"by,omitempty"`     // with which protocol and faults
+	Reason    string  `json:"reason,omitempty"` // for people
+	Schedules int     `json:"schedules"`        // that were searched, up to the one that went wrong
+	Searched  int     `json:"searched"`         // the budget of schedules that is used up
+	Tests     string  `json:"tests,omitempty"`  // "found" or "passed" by the tests of the package
+	Seconds   float64 `json:"seconds"`          // of searching
+}
+
+// runner runs the drawn mutants.
+type runner struct {
+	options
+	module  string
+	judged  map[string]equivalent.Judgement
+	drawn   []*generate.Site
+	results map[string]*result // by name
+
+	mu    sync.Mutex
+	file  *os.File
+	began time.Time
+}
+
+// rounds are the budgets of schedules: what is found soon costs little.
+func (r *runner) rounds() (all []int) {
+	for _, n := range []int{300, 3000} {
+		if n < r.schedules {
+			all = append(all, n)
+		}
+	}
+	return append(all, r.schedules)
+}
+
+func (r *runner) run(ctx context.Context) (err error) {
+	if err := r.recall(); err != nil {
+		return err
+	}
+	if r.file, err = os.OpenFile(r.out, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.file.Close()) }()
+	to, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(to)
+	r.began = time.Now()
+	program, err := r.build(ctx, to)
+	if err != nil {
+		return err
+	}
+	for _, budget := range r.rounds() {
+		if err := r.round(ctx, program, budget); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recall reads what earlier runs found out.
+func (r *runner) recall() error {
+	r.results = map[string]*result{}
+	hashes := map[string]string{}
+	for _, s := range r.drawn {
+		hashes[s.Name] = s.Hash()
+		r.results[s.Name] = &result{Name: s.Name, Hash: s.Hash()}
+	}
+	file, err := os.Open(r.out)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var earlier result
+		if json.Unmarshal(lines.Bytes(), &earlier) != nil {
+			continue // the last line of a run that was ended
+		}
+		if hashes[earlier.Name] == earlier.Hash {
+			r.results[earlier.Name] = &earlier
+		}
+	}
+	return lines.Err()
+}
+
+// round searches all that are not found yet up to a budget of schedules.
+func (r *runner) round(ctx context.Context, program string, budget int) error {
+	var todo []*generate.Site
+	for _, s := range r.drawn {
+		if known := r.results[s.Name]; known.Found == "" && known.Searched < budget {
+			todo = append(todo, s)
+		}
+	}
+	parallel := r.parallel
+	if parallel == 0 {
+		parallel = runtime.GOMAXPROCS(0)
+	}
+	began, next, done, found := time.Now(), 0, 0, 0
+	var group sync.WaitGroup
+	var failed error
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	for range parallel {
+		group.Go(func() {
+			for {
+				r.mu.Lock()
+				if next == len(todo) || ctx.Err() != nil {
+					r.mu.Unlock()
+					return
+				}
+				s := todo[next]
+				next++
+				known := *r.results[s.Name]
+				r.mu.Unlock()
+				err := r.search(ctx, program, s, &known, budget)
+				r.mu.Lock()
+				if err == nil {
+					err = r.note(known)
+				}
+				if err != nil {
+					failed = errors.Join(failed, err)
+					stop()
+					r.mu.Unlock()
+					return
+				}
+				done++
+				if known.Found != "" {
+					found++
+				}
+				left := time.Duration(float64(time.Since(began)) / float64(done) * float64(len(todo)-done))
+				fmt.Fprintf(os.Stderr, "%d schedules: %d of %d mutants, %d found, about %v left in this round; %s\n",
+					budget, done, len(todo), found, left.Round(time.Second), known.line())
+				r.mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(failed, ctx.Err())
+}
+
+// search goes on with a mutant up to a budget.
+func (r *runner) search(ctx context.Context, program string, s *generate.Site, known *result, budget int) error {
+	hunts := huntsOf(s.Package)
+	before, now := shares(hunts, known.Searched), shares(hunts, budget)
+	began := time.Now()
+	for i, h := range hunts {
+		if before[i] == now[i] {
+			continue
+		}
+		v, err := search(ctx, program, s.Name, h, before[i]+1, now[i]-before[i])
+		if err != nil {
+			return err
+		}
+		known.Schedules += v.schedules * h.cost
+		if v.how != "" {
+			known.Found, known.How, known.By, known.Reason = "search", v.how, h.by, v.reason
+			break
+		}
+	}
+	known.Searched = budget
+	known.Seconds += time.Since(began).Seconds()
+	return nil
+}
+
+// note keeps a result, in the file too.
+func (r *runner) note(known result) error {
+	r.results[known.Name] = &known
+	text, err := json.Marshal(known)
+	if err != nil {
+		return err
+	}
+	_, err = r.file.Write(append(text, '\n'))
+	return err
+}
+
+// line says to people what came of a mutant.
+func (r *result) line() string {
+	if r.Found == "" {
+		return r.Name + " lives"
+	}
+	return fmt.Sprintf("%s: %s after %d schedules (%s)", r.Name, r.How, r.Schedules, r.By)
+}

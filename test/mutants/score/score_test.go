@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/georegister/georegister/replica/protocol/catalog"
+	"github.com/georegister/georegister/test/mutants/generate"
+)
+
+// What a program prints when it ends tells what was found, and after how many schedules.
+func TestVerdicts(t *testing.T) {
+	for text, want := range map[string]verdict{
+		"exit 0": {schedules: 50},
+		"echo georegister: seed 103: stuck: nobody answers >&2; exit 1":                      {"stuck", "nobody answers", 4},
+		"echo panic: nil map; printf '\\tpanic: seed 101: nil map\\n\\ngoroutine 1'; exit 2": {"panic", "nil map", 2},
+		"echo fatal error: stack overflow >&2; exit 2":                                       {"panic", "stack overflow", 50},
+	} {
+		program := filepath.Join(t.TempDir(), "program")
+		if err := os.WriteFile(program, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		got, err := search(context.Background(), program, "none", hunt{}, 100, 50)
+		if err != nil || got != want {
+			t.Errorf("%s: %+v, %v, want %+v", text, got, err, want)
+		}
+	}
+	program := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho unknown flag; exit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := search(context.Background(), program, "none", hunt{}, 1, 50); err == nil {
+		t.Errorf("a program that is used wrongly found %+v", got)
+	}
+}
+
+// Every package whose code is mutated is searched, with protocols that there are, and no search is larger than it may
+// be.
+func TestEveryPackageIsHunted(t *testing.T) {
+	for _, p := range generate.Packages {
+		hunts := huntsOf(p)
+		if len(hunts) == 0 {
+			t.Errorf("%s: nothing is searched", p)
+		}
+		for _, budget := range []int{300, 3000, 20000} {
+			sum := 0
+			for i, n := range shares(hunts, budget) {
+				sum += n * hunts[i].cost
+			}
+			if sum > budget || sum < budget*3/4 {
+				t.Errorf("%s: %d schedules of %d are searched", p, sum, budget)
+			}
+		}
+	}
+	var names []string
+	for _, v := range catalog.Variants() {
+		names = append(names, v.Name)
+	}
+	for p, protocols := range protocolsOf { // the order of what is reported is irrelevant
+		for _, name := range protocols {
+			if !slices.Contains(names, name) {
+				t.Errorf("%s: there is no protocol %s", p, name)
+			}
+		}
+	}
+}
