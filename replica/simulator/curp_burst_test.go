@@ -18,8 +18,8 @@ import (
 
 // drawTakenBack makes it one in which the former master comes back while another one recovers its term, who crashes
 // in turn; and disks are lost meanwhile, of witnesses and of members.
-func drawTakenBack(seed uint64, wrong curp.Mistakes) schedule.Schedule {
-	s := drawBurst(seed, wrong)
+func drawTakenBack(seed uint64) schedule.Schedule {
+	s := drawBurst(seed)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 7)
 	n, trip, first := len(s.Environment.Network.Sites), s.Environment.Retry, &s.Faults[0]
 	first.For = draw.Between(trip/2, 4*trip)
@@ -41,7 +41,7 @@ func drawTakenBack(seed uint64, wrong curp.Mistakes) schedule.Schedule {
 // drawBurst makes a schedule in which masters are lost with many operations that only witnesses have: clients work on a
 // few keys, syncs take their time, and whoever is master crashes, perhaps again in the recovery; then everything is
 // read. Random schedules have few operations that are not synced when a master is lost.
-func drawBurst(seed uint64, wrong curp.Mistakes) schedule.Schedule {
+func drawBurst(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 4)
 	n := 3 + 2*draw.Below(2)
@@ -61,7 +61,7 @@ func drawBurst(seed uint64, wrong curp.Mistakes) schedule.Schedule {
 	trip := 40*ms + 4*env.Slowest()
 	env.Retry, env.Suspect, env.Patience = trip, 3*trip, 6*trip
 	env.Partitioned = &schedule.Partitioned{
-		Protocol: curpWith(wrong), Believing: wrong.TrustOldWitness,
+		Protocol:  curp.Definition.Partitioned,
 		Sync:      protocol.Sync{After: 50, Delay: draw.Between(trip, 20*trip), Lease: draw.Between(trip, 10*trip)},
 		Placement: membership.Placement{Partitions: 1, Faults: (n - 1) / 2, Dedicated: draw.Chance(300)},
 		Slots:     64, Suspect: draw.Between(0, trip), Calls: faults.Fault{Kind: faults.Change, For: trip / 8, Size: trip / 8},

@@ -8,7 +8,6 @@ import (
 
 	"github.com/georegister/georegister/replica/simulator/faults"
 
-	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
@@ -19,7 +18,7 @@ func TestOldCopiesOfCURPAreFound(t *testing.T) {
 	t.Parallel()
 	found := map[string]uint64{}
 	seeds := seedsFor(t) / 8
-	options := curpOptions(curp.Mistakes{}, faults.OldCopy, faults.Rot)
+	options := curpOptions(faults.OldCopy, faults.Rot)
 	for seed := uint64(1); seed <= uint64(seeds); seed++ {
 		if f := Run(schedule.Draw(seed, options), nil, func(path string) { found[path]++ }).Failure; f != nil {
 			t.Fatalf("%v\n%s", f, Explain(Shrink(t.Context(), f)))
@@ -34,26 +33,6 @@ func TestOldCopiesOfCURPAreFound(t *testing.T) {
 	}
 }
 
-// TestAnOldCopyThatIsTrustedIsFoundInCURP puts the mistake back that masters and backups believe whatever disk they
-// find, alone or on a volume that the witness beside them shares.
-func TestAnOldCopyThatIsTrustedIsFoundInCURP(t *testing.T) {
-	t.Parallel()
-	draw := drawn(curpOptions(curp.Mistakes{TrustOldCopy: true}, faults.OldCopy))
-	for _, kind := range []faults.Kind{faults.OldCopy, faults.VolumeCopy} {
-		t.Run(string(kind), func(t *testing.T) {
-			mustFind(t, func(seed uint64) schedule.Schedule {
-				s := draw(seed)
-				for i := range s.Faults {
-					if slices.Contains([]faults.Kind{faults.OldCopy, faults.WitnessCopy, faults.VolumeCopy}, s.Faults[i].Kind) {
-						s.Faults[i].Kind = kind
-					}
-				}
-				return s
-			}, nil, 0, 1000, found(""))
-		})
-	}
-}
-
 // TestOldCopiesOfWitnessesAreFound has masters lost with many operations that only witnesses have, after the disk of
 // one of these has gone back to what it was, alone or with that of the member beside it: it finds that out, is
 // replaced, and nothing is lost.
@@ -63,7 +42,7 @@ func TestOldCopiesOfWitnessesAreFound(t *testing.T) {
 		found := map[string]uint64{}
 		seeds := seedsFor(t) / 48
 		for seed := uint64(1); seed <= uint64(seeds); seed++ {
-			if f := Run(drawCopyBurst(curp.Mistakes{}, kind)(seed), nil, func(path string) { found[path]++ }).Failure; f != nil {
+			if f := Run(drawCopyBurst(kind)(seed), nil, func(path string) { found[path]++ }).Failure; f != nil {
 				t.Fatalf("%v\n%s", f, Explain(Shrink(t.Context(), f)))
 			}
 		}
@@ -79,25 +58,48 @@ func TestOldCopiesOfWitnessesAreFound(t *testing.T) {
 	}
 }
 
-// TestAnOldCopyOfAWitnessThatIsTrustedIsFound puts the mistake back that members vouch for whatever disk a witness
-// finds.
-func TestAnOldCopyOfAWitnessThatIsTrustedIsFound(t *testing.T) {
+// TestAnOldCopyThatIsTrustedIsFoundInCURP has masters and backups believe whatever disk they find, alone or on a volume
+// that the witness beside them shares, and has members vouch for whatever disk a witness finds.
+func TestAnOldCopyThatIsTrustedIsFoundInCURP(t *testing.T) {
 	t.Parallel()
-	// Order is irrelevant: these are tests apart.
-	for kind, after := range map[faults.Kind]uint64{faults.WitnessCopy: 60, faults.VolumeCopy: 760} {
-		t.Run(string(kind), func(t *testing.T) {
-			mustFind(t, drawCopyBurst(curp.Mistakes{TrustOldWitness: true}, kind), nil, after, 1000, found(""))
-		})
+	mustFindInCURP(t, []curpHunt{
+		{"curp/trust-old-copy alone", drawGoneBack(faults.OldCopy), 0, 1000, ""},
+		{"curp/trust-old-copy on a volume", drawGoneBack(faults.VolumeCopy), 0, 1000, ""},
+		{"curp/trust-old-witness alone", believing(drawCopyBurst(faults.WitnessCopy)), 60, 1000, ""},
+		{"curp/trust-old-witness on a volume", believing(drawCopyBurst(faults.VolumeCopy)), 760, 1000, ""},
+	})
+}
+
+// drawGoneBack has all disks that go back be of one kind.
+func drawGoneBack(kind faults.Kind) func(seed uint64) schedule.Schedule {
+	draw := drawn(curpOptions(faults.OldCopy))
+	return func(seed uint64) schedule.Schedule {
+		s := draw(seed)
+		for i := range s.Faults {
+			if slices.Contains([]faults.Kind{faults.OldCopy, faults.WitnessCopy, faults.VolumeCopy}, s.Faults[i].Kind) {
+				s.Faults[i].Kind = kind
+			}
+		}
+		return s
+	}
+}
+
+// believing has clients notice that a witness is believed which must not be: nobody else does.
+func believing(draw func(seed uint64) schedule.Schedule) func(seed uint64) schedule.Schedule {
+	return func(seed uint64) schedule.Schedule {
+		s := draw(seed)
+		s.Environment.Partitioned.Believing = true
+		return s
 	}
 }
 
 // drawCopyBurst is drawBurst with two witnesses, of which the disk of one goes back shortly before the first crash.
 // Until then each update has a key of its own, mostly, and nobody reads, so that there is much that is not synced.
-func drawCopyBurst(wrong curp.Mistakes, kind faults.Kind) func(seed uint64) schedule.Schedule {
+func drawCopyBurst(kind faults.Kind) func(seed uint64) schedule.Schedule {
 	return func(seed uint64) schedule.Schedule {
-		s := drawBurst(seed, wrong)
+		s := drawBurst(seed)
 		for again := uint64(1); len(s.Environment.Network.Sites) != 5; again++ {
-			s = drawBurst(seed+again<<32, wrong)
+			s = drawBurst(seed + again<<32)
 		}
 		s.Seed = seed
 		s.Environment.Doubtful = true

@@ -9,7 +9,6 @@ import (
 	"github.com/georegister/georegister/replica/simulator/kernel"
 
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
@@ -17,13 +16,13 @@ import (
 // Leases that outlast several views: who is cut off with one goes on reading, while masters follow each other.
 func TestCURPSurvivesLeasesOverViews(t *testing.T) {
 	t.Parallel()
-	mustNotFind(t, func(seed uint64) schedule.Schedule { return drawLeases(seed, curp.Mistakes{}) }, nil, seedsFor(t)/8)
+	mustNotFind(t, drawLeases, nil, seedsFor(t)/8)
 }
 
 // drawLeases makes a schedule in which the master or a backup is cut off while it reads under a lease of many round
 // trips, and those who follow as masters are lost in turn, in the same process or not. Clocks drift up to the bound.
-func drawLeases(seed uint64, wrong curp.Mistakes) schedule.Schedule {
-	s := drawBurst(seed, wrong)
+func drawLeases(seed uint64) schedule.Schedule {
+	s := drawBurst(seed)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 9)
 	n, trip := len(s.Environment.Network.Sites), s.Environment.Retry
 	p := s.Environment.Partitioned

@@ -2,36 +2,24 @@ package simulator
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/faults"
 
-	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
-	"github.com/georegister/georegister/replica/protocol/curp/store"
-	"github.com/georegister/georegister/replica/protocol/definition"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/test/mutants"
 )
 
 // curpOptions are schedules of CURP.
-func curpOptions(wrong curp.Mistakes, kinds ...faults.Kind) schedule.Options {
+func curpOptions(kinds ...faults.Kind) schedule.Options {
 	if kinds == nil {
 		kinds = faults.CURPKinds()
 	}
-	return schedule.Options{Faults: kinds, RMWs: schedule.ManyRMWs, Partitioned: curpWith(wrong)}
-}
-
-// curpWith is CURP with mistakes.
-func curpWith(wrong curp.Mistakes) *definition.Partitioned {
-	return &definition.Partitioned{
-		Start: func(config protocol.Config, journal *protocol.Journal) (protocol.Protocol, error) {
-			return curp.StartWith(config, journal, wrong)
-		},
-		Divide: store.Divide,
-	}
+	return schedule.Options{Faults: kinds, RMWs: schedule.ManyRMWs, Partitioned: curp.Definition.Partitioned}
 }
 
 // curpPaths are those that as many schedules lead to as seedsFor says. What becomes of each partition when a quorum
@@ -50,7 +38,7 @@ func curpPaths(t *testing.T) []string {
 
 func TestCURPSurvives(t *testing.T) {
 	t.Parallel()
-	options := curpOptions(curp.Mistakes{})
+	options := curpOptions()
 	options.Stale = schedule.SomeStale
 	survives(t, Search{Options: options, First: 1, Seeds: seedsFor(t)}, curpPaths(t))
 }
@@ -60,7 +48,7 @@ func TestCURPSurvivesBursts(t *testing.T) {
 	t.Parallel()
 	failovers := 0
 	for seed := range uint64(seedsFor(t) / 4) {
-		s := drawBurst(seed+1, curp.Mistakes{})
+		s := drawBurst(seed + 1)
 		s.Environment.Doubtful = seed%2 == 0 // witnesses that restart have to be vouched for
 		s.DrawStale(schedule.SomeStale)
 		o := Run(s, nil, func(path string) {
@@ -83,10 +71,11 @@ func TestCURPSurvivesBursts(t *testing.T) {
 
 func TestCURPSurvivesFormerMasters(t *testing.T) {
 	t.Parallel()
-	mustNotFind(t, func(seed uint64) schedule.Schedule { return drawTakenBack(seed, curp.Mistakes{}) }, nil, seedsFor(t)/4)
+	mustNotFind(t, drawTakenBack, nil, seedsFor(t)/4)
 }
 
-// curpHunt is a mutant, and the schedules of CURP in which it is looked for.
+// curpHunt is a mutant, by its name and, after a space, what tells two hunts apart, and the schedules of CURP in which
+// it is looked for.
 type curpHunt struct {
 	mutant string
 	draw   func(seed uint64) schedule.Schedule // nil: any
@@ -100,86 +89,60 @@ func mustFindInCURP(t *testing.T, hunts []curpHunt) {
 	t.Helper()
 	program := mutants.Build(t)
 	for _, h := range hunts {
-		program.Run(t, h.mutant, h.mutant, func(t *testing.T) {
-			options := curpOptions(curp.Mistakes{})
-			draw := h.draw
-			if draw == nil {
-				draw = drawn(options)
+		mutant, _, _ := strings.Cut(h.mutant, " ")
+		program.Run(t, h.mutant, mutant, func(t *testing.T) {
+			options := curpOptions()
+			if h.class == check.Stale {
+				options.Stale = 1000
+			}
+			draw := drawn(options)
+			if h.draw != nil {
+				draw = func(seed uint64) schedule.Schedule {
+					s := h.draw(seed)
+					s.DrawStale(options.Stale)
+					return s
+				}
 			}
 			mustFind(t, draw, nil, h.after, h.seeds, found(h.class))
 		})
 	}
 }
 
-// store/expire-in-replay is shown step by step, by a script of the protocol.
-func TestMistakesOfSessionsOfCURPAreFound(t *testing.T) {
-	t.Parallel()
-	mustFindInCURP(t, []curpHunt{
-		{"store/honour-acks", burst, 90, 500, ""},
-		{"store/forget-watermark", nil, 20, 300, ""},
-		{"store/forget-duplicates", nil, 0, 100, ""},
-	})
-}
-
-func burst(seed uint64) schedule.Schedule { return drawBurst(seed, curp.Mistakes{}) }
-
-// AnyView, AnyMaster, IgnoreTerm, SettleUnserved, BackupFirst, NoGuard, ServeAfterLoss,
-// RestartWithoutReplay, CountLearner and KeepDelegations are shown step by step, by the protocol's scripts: random
-// schedules come to them too seldom, or not at all.
+// The other mutants are shown step by step, by the protocol's scripts: random schedules come to them too seldom, or not
+// at all.
 func TestMistakesOfCURPAreFound(t *testing.T) {
 	t.Parallel()
-	type mistakes = curp.Mistakes
-	for _, c := range []struct {
-		name  string
-		wrong mistakes
-		draw  func(seed uint64, wrong mistakes) schedule.Schedule // nil: any
-		after uint64
-		seeds int
-		class check.Class // empty: what clients notice
-	}{
-		{"QuorumOfWitnesses", mistakes{QuorumOfWitnesses: true}, drawBurst, 60, 500, ""},
-		{"QuorumOfBackups", mistakes{QuorumOfBackups: true}, nil, 80, 300, ""},
-		{"AnswerDuplicateSynced", mistakes{AnswerDuplicateSynced: true}, nil, 0, 300, ""},
-		{"ReadUnsynced", mistakes{ReadUnsynced: true}, drawBurst, 0, 300, ""},
-		{"UpdateUnsynced", mistakes{UpdateUnsynced: true}, drawBurst, 810, 1500, ""},
-		{"KeepSuffix", mistakes{KeepSuffix: true}, nil, 180, 500, ""},
-		{"DropPending", mistakes{DropPending: true}, nil, 0, 300, ""},
+	mustFindInCURP(t, []curpHunt{
+		{"curp/quorum-of-witnesses", drawBurst, 60, 500, ""},
+		{"curp/quorum-of-backups", nil, 80, 300, ""},
+		{"curp/answer-duplicate-synced", nil, 0, 300, ""},
+		{"curp/read-unsynced", drawBurst, 0, 300, ""},
+		{"curp/update-unsynced", drawBurst, 810, 1500, ""},
+		{"store/honour-acks", drawBurst, 90, 500, ""},
+		{"store/forget-watermark", nil, 20, 300, ""},
+		{"store/forget-duplicates", nil, 0, 100, ""},
+		{"curp/keep-suffix", nil, 180, 500, ""},
+		{"curp/drop-pending", nil, 0, 300, ""},
 		// It recovers what is not frozen, and nobody can ask again.
-		{"AnyWitnessLife", mistakes{AnyWitnessLife: true}, nil, 0, 200, check.Stuck},
-		{"SkipReplay", mistakes{SkipReplay: true}, drawBurst, 0, 200, ""},
-		{"ServeBeforeSynced", mistakes{ServeBeforeSynced: true}, nil, 80, 500, ""},
-		{"IgnoreLeases", mistakes{IgnoreLeases: true}, drawBurst, 200, 500, ""},
-		{"ForgetPromise", mistakes{ForgetPromise: true}, drawLeases, 0, 100, ""},
-		{"ReadWithoutLease", mistakes{ReadWithoutLease: true}, drawBurst, 0, 200, ""},
-		{"LocalWithoutLease", mistakes{LocalWithoutLease: true}, drawBurst, 610, 1000, ""},
-		{"AnyProcess", mistakes{AnyProcess: true}, drawBurst, 2360, 100, check.Stale},
-		{"DropByHash", mistakes{DropByHash: true}, drawBurst, 0, 500, ""},
-		{"NewID", mistakes{NewID: true}, nil, 0, 100, ""},
-		{"AnswerBeforePersist", mistakes{AnswerBeforePersist: true}, nil, 90, 500, ""},
-		{"SyncBeforePersist", mistakes{SyncBeforePersist: true}, drawBurst, 1000, 1000, ""},
-		{"GCBeforeSync", mistakes{GCBeforeSync: true}, drawBurst, 0, 200, ""},
-		{"ServeUncommitted", mistakes{ServeUncommitted: true}, nil, 2700, 2000, ""},
-		{"FollowAtOnce", mistakes{FollowAtOnce: true}, drawTakenBack, 60, 500, check.Stuck}, // nobody has what is to be recovered
-		{"StaleUnsynced", mistakes{StaleUnsynced: true}, drawBurst, 60, 500, check.Stale},
-		{"StaleWithoutLease", mistakes{StaleWithoutLease: true}, drawBurst, 0, 500, check.Stale},
-		{"StaleSyncs", mistakes{StaleSyncs: true}, drawBurst, 690, 1000, check.Stale},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			options := curpOptions(c.wrong)
-			if c.class == check.Stale {
-				options.Stale = 1000
-			}
-			draw := drawn(options)
-			if c.draw != nil {
-				draw = func(seed uint64) schedule.Schedule {
-					s := c.draw(seed, c.wrong)
-					s.DrawStale(options.Stale)
-					return s
-				}
-			}
-			mustFind(t, draw, nil, c.after, c.seeds, found(c.class))
-		})
-	}
+		{"curp/any-witness-life", nil, 0, 200, check.Stuck},
+		{"curp/skip-replay", drawBurst, 0, 200, ""},
+		{"curp/serve-before-synced", nil, 80, 500, ""},
+		{"curp/ignore-leases", drawBurst, 200, 500, ""},
+		{"curp/forget-promise", drawLeases, 0, 100, ""},
+		{"curp/read-without-lease", drawBurst, 0, 200, ""},
+		{"curp/local-without-lease", drawBurst, 610, 1000, ""},
+		{"curp/any-process", drawBurst, 2360, 100, check.Stale},
+		{"curp/drop-by-hash", drawBurst, 0, 500, ""},
+		{"curp/new-id", nil, 0, 100, ""},
+		{"curp/answer-before-persist", nil, 90, 500, ""},
+		{"curp/sync-before-persist", drawBurst, 1000, 1000, ""},
+		{"curp/gc-before-sync", drawBurst, 0, 200, ""},
+		{"curp/serve-uncommitted", nil, 2700, 2000, ""},
+		{"curp/follow-at-once", drawTakenBack, 60, 500, check.Stuck}, // nobody has what is to be recovered
+		{"curp/stale-unsynced", drawBurst, 60, 500, check.Stale},
+		{"curp/stale-without-lease", drawBurst, 0, 500, check.Stale},
+		{"curp/stale-syncs", drawBurst, 690, 1000, check.Stale},
+	})
 }
 
 func TestMistakesOfItsManagerAreFound(t *testing.T) {
@@ -201,7 +164,7 @@ func TestMistakesOfItsManagerAreFound(t *testing.T) {
 		{"a recovery is done before it is", mistakes{Eager: true}, 660, 2000, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			options := curpOptions(curp.Mistakes{})
+			options := curpOptions()
 			options.PartitionMistakes = c.wrong
 			mustFind(t, drawn(options), nil, c.after, c.seeds, found(c.class))
 		})
@@ -213,16 +176,18 @@ func TestMistakesOfItsManagerAreFound(t *testing.T) {
 // then eight.
 func TestQuestionsDoNotMultiply(t *testing.T) {
 	t.Parallel()
-	if o := Run(schedule.Draw(1204, curpOptions(curp.Mistakes{ServeUncommitted: true})), nil, nil); o.Events >= eventLimit {
-		t.Errorf("%d events: %v", o.Events, o.Failure)
-	}
+	mutants.Build(t).Run(t, "it", "curp/serve-uncommitted", func(t *testing.T) {
+		if o := Run(schedule.Draw(1204, curpOptions()), nil, nil); o.Events >= eventLimit {
+			t.Errorf("%d events: %v", o.Events, o.Failure)
+		}
+	})
 }
 
 // What leases rest on, and nothing else does: clocks that keep to their bound.
 func TestClocksBeyondTheBoundAreFound(t *testing.T) {
 	t.Parallel()
 	fast := func(seed uint64) schedule.Schedule {
-		s := drawBurst(seed, curp.Mistakes{})
+		s := drawBurst(seed)
 		for at := range 10 {
 			slow := faults.Fault{Kind: faults.Skew, Node: at % 2, At: s.Settle * time.Duration(at) / 20, Drift: []int{-900_000, 2_000_000}[at%2]}
 			s.Faults = append(s.Faults, slow)
@@ -236,7 +201,7 @@ func TestClocksBeyondTheBoundAreFound(t *testing.T) {
 // counts that, or it stands still meanwhile, as the monotonic clock of most systems does.
 func suspended(standing bool) func(seed uint64) schedule.Schedule {
 	return func(seed uint64) schedule.Schedule {
-		s := drawBurst(seed, curp.Mistakes{})
+		s := drawBurst(seed)
 		s.Environment.ClockStops = standing
 		s.Faults[0].Kind, s.Faults[0].Everywhere, s.Faults[0].Side = faults.Pause, false, 0
 		return s

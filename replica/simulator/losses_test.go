@@ -9,7 +9,6 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/catalog"
-	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
@@ -18,7 +17,7 @@ import (
 
 // promises are short schedules of each protocol that is held to what a manifest promises of lost disks.
 func promises() map[string]Search {
-	all := map[string]Search{"CURP": {Options: curpOptions(curp.Mistakes{})}}
+	all := map[string]Search{"CURP": {Options: curpOptions()}}
 	for _, e := range catalog.All() {
 		if e.Partitioned == nil {
 			all[e.Row.Name] = Search{Start: Member(e.Factory), Options: optionsFor(e, nil, 3, 5)}

@@ -10,7 +10,6 @@ import (
 	"github.com/georegister/georegister/replica/simulator/members"
 
 	"github.com/georegister/georegister/replica/history"
-	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/replica/view"
@@ -18,7 +17,7 @@ import (
 
 // drawLostQuorum is a schedule in which a quorum is lost.
 func drawLostQuorum(seed uint64, wrong schedule.PartitionMistakes) schedule.Schedule {
-	options := curpOptions(curp.Mistakes{}, faults.Without(faults.CURPKinds(), faults.LostQuorum)...)
+	options := curpOptions(faults.Without(faults.CURPKinds(), faults.LostQuorum)...)
 	options.PartitionMistakes = wrong
 	s := schedule.Draw(seed, options)
 	s.AddLostQuorum(kernel.NewStream(seed, kernel.ForPartitions, 5), len(s.Environment.Network.Sites))

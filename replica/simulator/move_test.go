@@ -5,7 +5,6 @@ import (
 
 	"github.com/georegister/georegister/replica/simulator/faults"
 
-	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
@@ -15,7 +14,7 @@ func TestCURPSurvivesManyShards(t *testing.T) {
 	took := map[string]int{}
 	many, two, moves := 0, 0, 0
 	for seed := uint64(1); many < seedsFor(t)/40 || two < many/4; seed++ {
-		s := schedule.Draw(seed, curpOptions(curp.Mistakes{}))
+		s := schedule.Draw(seed, curpOptions())
 		sites := map[string]bool{}
 		for _, site := range s.Environment.Network.Sites {
 			sites[site] = true

@@ -6,13 +6,12 @@ import (
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
 
-	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
 // drawSplit is a schedule in which partitions are split.
 func drawSplit(seed uint64, wrong schedule.PartitionMistakes) schedule.Schedule {
-	options := curpOptions(curp.Mistakes{}, faults.Without(faults.CURPKinds(), faults.Split)...)
+	options := curpOptions(faults.Without(faults.CURPKinds(), faults.Split)...)
 	options.PartitionMistakes = wrong
 	s := schedule.Draw(seed, options)
 	options.Faults = faults.CURPKinds()

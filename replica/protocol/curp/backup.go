@@ -26,8 +26,7 @@ type backup struct {
 // no entry for it waits here of which it is not known whether all backups have it. One reader could see such an update
 // here, and the next one miss it at another backup.
 func (b *backup) mayRead(key []byte) bool {
-	return (b.Now < b.leaseUntil || b.mistakes.LocalWithoutLease) && b.attached &&
-		(b.unapplied[string(key)] == 0 || b.mistakes.NoGuard)
+	return b.Now < b.leaseUntil && b.attached && b.unapplied[string(key)] == 0
 }
 
 // mayReadStale reports whether this backup may answer a read that may be stale, and whose client has seen the log up to
@@ -36,7 +35,7 @@ func (b *backup) mayRead(key []byte) bool {
 // gave it: no update that the backup's state lacks was executed before that. No later master did so either, as this one
 // had its lease; so the backup's own lease would say nothing more here.
 func (b *backup) mayReadStale(seen uint64) bool {
-	return b.attached && (b.Now < b.staleUntil || b.mistakes.StaleWithoutLease) && b.store.Own.Applied >= seen
+	return b.attached && b.Now < b.staleUntil && b.store.Own.Applied >= seen
 }
 
 // wantsLease reports whether reads were tried here lately.

@@ -77,25 +77,7 @@ func (c *collection) flush() {
 
 func (c *collection) sendTo(o *outbox) {
 	o.due = c.Now.Add(c.Config.Retry)
-	drops := o.sent
-	if c.mistakes.DropByHash {
-		drops = c.ofSameKeys(drops)
-	}
-	c.ask(o.witness, &witnessv1.Message{Kind: witnessv1.Kind_GC, Op: o.op, Term: c.partition.Term, Drops: drops})
-}
-
-// ofSameKeys adds all requests for the keys of some: for a mistake.
-func (c *collection) ofSameKeys(some []*witnessv1.Drop) (drops []*witnessv1.Drop) {
-	for _, d := range some {
-		drops = append(drops, d)
-		for _, e := range c.store.Behind(0) {
-			if register.Hash(e.Key) == d.Hash && e.Session != 0 {
-				id := &witnessv1.ID{Session: e.Session, Number: e.Number}
-				drops = append(drops, &witnessv1.Drop{Hash: d.Hash, Id: id})
-			}
-		}
-	}
-	return drops
+	c.ask(o.witness, &witnessv1.Message{Kind: witnessv1.Kind_GC, Op: o.op, Term: c.partition.Term, Drops: o.sent})
 }
 
 // onReply notes that a witness has dropped what it was told to, and returns what it suspects to be garbage. It reports

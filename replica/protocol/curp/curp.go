@@ -51,15 +51,6 @@ var (
 // Start begins or resumes a member's part in a partition, the one of index config.Shard in config.View.Partitions, from
 // its journal. Every shard of a member has a journal of its own.
 func Start(config protocol.Config, journal *protocol.Journal) (protocol.Protocol, error) {
-	p, err := StartWith(config, journal, Mistakes{})
-	if err != nil {
-		return nil, err // and no interface that holds a nil *Protocol
-	}
-	return p, nil
-}
-
-// StartWith is Start with mistakes, for tests.
-func StartWith(config protocol.Config, journal *protocol.Journal, mistakes Mistakes) (*Protocol, error) {
 	v := config.View
 	if err := v.Validate(); err != nil {
 		return nil, err
@@ -71,15 +62,18 @@ func StartWith(config protocol.Config, journal *protocol.Journal, mistakes Mista
 		return nil, fmt.Errorf("the view of epoch %d has no partition %d; it has %d",
 			v.Epoch, config.Shard, len(v.Partitions))
 	}
-	p, err := assemble(config, journal, mistakes)
+	p, err := assemble(config, journal)
 	if err != nil {
 		return nil, fmt.Errorf("partition %d: %w", config.Shard, err)
 	}
-	return p, p.Err()
+	if err := p.Err(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
-func assemble(config protocol.Config, journal *protocol.Journal, mistakes Mistakes) (*Protocol, error) {
-	m, err := newMember(config, journal, mistakes)
+func assemble(config protocol.Config, journal *protocol.Journal) (*Protocol, error) {
+	m, err := newMember(config, journal)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +130,7 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 		}
 	case p.vouching.onPosition(from, m):
 		p.takePartOnceTrusted()
-	case m.Curp != nil && (p.ofThisTerm(m) || p.mistakes.IgnoreTerm && m.Kind == peerv1.Kind_UPDATE):
+	case m.Curp != nil && p.ofThisTerm(m):
 		p.receive(from, m)
 	}
 	p.deliverLoop()

@@ -53,9 +53,6 @@ func (b *backup) onSync(from view.MemberID, m *peerv1.Message) {
 	}
 	entries := append(b.replacement, c.Entries...)
 	b.replacement = nil
-	if b.mistakes.KeepSuffix {
-		same = s.Last()
-	}
 	b.agree(same, c.Start)
 	if !s.Own.Copying || s.Own.Start != 0 || len(s.Own.Cursor) > 0 {
 		for _, e := range entries {
@@ -75,7 +72,7 @@ func (b *backup) onSync(from view.MemberID, m *peerv1.Message) {
 	if b.wantsLease() {
 		reply.Wanted = int64(b.Now)
 	}
-	b.reply(b.mistakes.SyncBeforePersist, m, reply)
+	b.reply(false, m, reply)
 	b.tickCopy()
 }
 
@@ -95,7 +92,7 @@ func (b *backup) agree(same, start uint64) {
 
 // takeLease takes the master's leave to answer reads. An earlier process asked by another clock.
 func (b *backup) takeLease(c *peerv1.Curp) {
-	if c.Delegated <= 0 || c.Nonce != b.Config.Nonce && !b.mistakes.AnyProcess {
+	if c.Delegated <= 0 || c.Nonce != b.Config.Nonce {
 		return
 	}
 	wanted := protocol.Instant(c.Wanted)
@@ -135,7 +132,7 @@ func (b *backup) gather(same uint64, c *peerv1.Curp) bool {
 // recovers reports whether the log here alone has all that completed in a former term: this member was its master, or
 // had recovered it.
 func (b *backup) recovers() bool {
-	return !b.mistakes.FollowAtOnce && slices.ContainsFunc(b.partition.Formers, func(f view.Former) bool {
+	return slices.ContainsFunc(b.partition.Formers, func(f view.Former) bool {
 		return b.answeredHere(f) || b.recovered(f)
 	})
 }

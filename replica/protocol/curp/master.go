@@ -184,7 +184,7 @@ func (m *master) refuse(to view.MemberID, kind peerv1.Kind, op uint64) {
 // witnesses' disks. So a master that restarts has forgotten nothing that it told of. One without backups is an
 // exception, and so is this member's own client, which waits for its disk itself (finish).
 func (m *master) answerExecuted(to view.MemberID, reply *peerv1.Message) {
-	m.sendWhen(m.speculative() || m.mistakes.AnswerBeforePersist, to, reply)
+	m.sendWhen(m.speculative(), to, reply)
 }
 
 // answerSynced tells of what is synced.

@@ -20,7 +20,6 @@ import (
 // place in the view, and what its disk counts for.
 type member struct {
 	*base.Base
-	mistakes  Mistakes
 	store     *store.Store
 	disks     *position.Disks // how far the disks of the view's members are
 	partition view.Partition
@@ -40,12 +39,12 @@ type member struct {
 	loop []*peerv1.Message // from this member to itself
 }
 
-func newMember(config protocol.Config, journal *protocol.Journal, mistakes Mistakes) (*member, error) {
+func newMember(config protocol.Config, journal *protocol.Journal) (*member, error) {
 	config.Sync = config.Sync.WithDefaults()
 	b := base.New("curp", config, journal, quorum.FirstDisks(config.View))
 	// The high half of a question's number names this process: answers to an earlier one count for nothing.
 	b.NumberFrom(mix(config.Nonce, uint64(config.Self)) &^ (1<<32 - 1))
-	m := &member{Base: b, mistakes: mistakes, partition: config.View.Partitions[config.Shard], index: config.Shard}
+	m := &member{Base: b, partition: config.View.Partitions[config.Shard], index: config.Shard}
 	m.role = roleOf(m.partition, config.Self)
 	m.digest = digestOf(config.View)
 	var err error
@@ -95,14 +94,14 @@ func (m *member) enlist() bool {
 	bootstrap, own := m.Config.Bootstrap, m.store.Own
 	nothingPromised := m.known || m.role == protocol.Learner || bootstrap
 	switch {
-	case !nothingPromised && !m.mistakes.ServeAfterLoss:
+	case !nothingPromised:
 		m.lose(fmt.Sprintf("its disk is empty, and it is a %v of term %d", m.role, m.partition.Term))
 		return false
 	case !m.known && !bootstrap:
 		m.noteNewDisk()
 	}
 	alone := len(own.Backups) == 0 && own.Broken < own.Recovered
-	if alone && !m.Config.Continued && !m.mistakes.RestartWithoutReplay {
+	if alone && !m.Config.Continued {
 		// Its process ended, whatever its part is now: some of what it answered for may not be on its disk (section
 		// 5.4).
 		own.Broken = own.Recovered
@@ -116,8 +115,6 @@ func (m *member) firstTick() {
 	m.ticked, m.started = true, m.Now
 	if m.promised = m.Config.Promised; m.promised == 0 {
 		m.promised = m.Now.Add(m.Config.Sync.Lease)
-	} else if m.mistakes.ForgetPromise {
-		m.promised = m.Now
 	}
 }
 
@@ -150,7 +147,7 @@ func (m *member) message(kind peerv1.Kind, op uint64, c *peerv1.Curp) *peerv1.Me
 // ofThisTerm reports whether a message is of the view's term of the partition.
 func (m *member) ofThisTerm(msg *peerv1.Message) bool {
 	return msg.Epoch == m.Config.View.Epoch && msg.Curp.GetTerm() == m.partition.Term &&
-		(msg.Curp.GetView() == m.digest || m.mistakes.AnyView)
+		msg.Curp.GetView() == m.digest
 }
 
 func (m *member) send(to view.MemberID, msg *peerv1.Message) { m.sendWhen(true, to, msg) }
@@ -184,9 +181,7 @@ func (m *member) worth(nanoseconds int64) time.Duration {
 // What the record of the member's part says of terms.
 
 // entered reports whether the member has taken part in the view's term before.
-func (m *member) entered() bool {
-	return m.store.Own.Term == m.partition.Term || m.mistakes.ServeUncommitted
-}
+func (m *member) entered() bool { return m.store.Own.Term == m.partition.Term }
 
 // enter notes durably that the member takes part in the view's term.
 func (m *member) enter() {
@@ -223,9 +218,7 @@ func (m *member) answeredHere(f view.Former) bool {
 // recovered reports whether all that is to be recovered from a former term is here: the master of a later one, perhaps
 // this member, had replayed it, and synced that to it. What witnesses of the term saved beside that has not completed,
 // and must stay out of it: the later term may have told of states without it.
-func (m *member) recovered(f view.Former) bool {
-	return f.Term < m.store.Own.WholeTerm && !m.mistakes.ReplayRecovered
-}
+func (m *member) recovered(f view.Former) bool { return f.Term < m.store.Own.WholeTerm }
 
 // testifies reports whether what the disk has noted of terms counts: an empty one has forgotten it, and an older copy
 // has noted less. One that is lost for its part, such as for a state that it was still copying, has forgotten nothing.
@@ -233,5 +226,5 @@ func (m *member) testifies() bool { return !m.Doubted() && (m.known || m.lost ==
 
 // complete reports whether state and log together are those of the master, up to the log's end.
 func (m *member) complete() bool {
-	return (!m.store.Own.Copying || m.mistakes.CountLearner) && m.store.Last() >= m.store.Own.Through
+	return !m.store.Own.Copying && m.store.Last() >= m.store.Own.Through
 }

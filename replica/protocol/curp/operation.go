@@ -34,8 +34,7 @@ type operation struct {
 	answer  *peerv1.Answer  // what the master said it made of it, and would lose with its backups not knowing
 	syncing bool            // the master is asked to sync
 
-	checking bool           // a read that asks the witness before it reads here
-	early    *peerv1.Answer // of a mistake
+	checking bool // a read that asks the witness before it reads here
 }
 
 func newCoordinator(master *master, backup *backup) *coordinator {
@@ -55,7 +54,7 @@ func newCoordinator(master *master, backup *backup) *coordinator {
 func (c *coordinator) finish(o *operation, r register.Result) {
 	c.operations.End(o)
 	durable := c.partition.Master != c.Config.Self || o.update == nil && c.master.tellable() ||
-		r.Fast && c.speculative() || c.mistakes.AnswerBeforePersist
+		r.Fast && c.speculative()
 	c.CompleteWhen(durable, o.Request.Handle, r)
 }
 

@@ -27,7 +27,7 @@ type schedule struct {
 	lost     map[view.MemberID]uint64 // who lost their disks, in which epochs
 }
 
-func newSchedule(t *testing.T, seed uint64, members, faults, witnesses int, options setup) *schedule {
+func newSchedule(t *testing.T, seed uint64, members, faults, witnesses int, options protocol.Sync) *schedule {
 	s := &schedule{
 		asked: map[[2]uint64]history.Invocation{}, running: map[[2]uint64]bool{}, lost: map[view.MemberID]uint64{},
 	}
@@ -308,11 +308,11 @@ func (s *schedule) play(faults int) history.Verdict {
 
 func tail(text string) string { return text[max(0, len(text)-12000):] }
 
-func options(seed uint64, m curp.Mistakes) setup {
-	return setup{Mistakes: m, Sync: protocol.Sync{
+func options(seed uint64) protocol.Sync {
+	return protocol.Sync{
 		Lease: time.Duration(100+seed%5*100) * time.Millisecond, After: 1 + int(seed%20),
 		Delay: time.Duration(seed%4*50+1) * time.Millisecond,
-	}}
+	}
 }
 
 func TestRandomSchedulesAreLinearizable(t *testing.T) {
@@ -324,7 +324,7 @@ func TestRandomSchedulesAreLinearizable(t *testing.T) {
 	took := map[string]int{}
 	for seed := range seeds {
 		faults := int(seed % 3)
-		s := newSchedule(t, seed, max(4, 2*faults+1), faults, max(faults, 1), options(seed, curp.Mistakes{}))
+		s := newSchedule(t, seed, max(4, 2*faults+1), faults, max(faults, 1), options(seed))
 		s.large = seed%2 == 1
 		switch v := s.play(faults); v.Outcome {
 		case history.Linearizable:

@@ -25,16 +25,13 @@ func (c *coordinator) read(o *operation) {
 
 // readStale ends a read that may be stale, if this member knows enough.
 func (c *coordinator) readStale(o *operation) {
-	switch {
-	case !c.backup.mayReadStale(c.seen):
+	if !c.backup.mayReadStale(c.seen) {
 		c.Took(pathReadStaleRefused)
 		c.readAtMaster(o)
-	case c.mistakes.StaleUnsynced:
-		c.finish(o, answered(c.store.ReadUnapplied(o.Key), o.Trips, true))
-	default:
-		c.Took(pathReadStaleLocal)
-		c.finish(o, answered(c.store.Read(o.Key, c.store.Own.Applied), o.Trips, true))
+		return
 	}
+	c.Took(pathReadStaleLocal)
+	c.finish(o, answered(c.store.Read(o.Key, c.store.Own.Applied), o.Trips, true))
 }
 
 // readHere begins to read this backup. The witness is asked first (appendix A.1): an update that it does not have any
@@ -45,9 +42,6 @@ func (c *coordinator) readHere(o *operation) {
 		c.Took(pathReadLocalRefused)
 		c.readAtMaster(o)
 		return
-	}
-	if c.mistakes.BackupFirst {
-		o.early = c.store.Read(o.Key, c.store.Own.Applied)
 	}
 	o.checking = true
 	c.ask(c.near, &witnessv1.Message{
@@ -69,14 +63,7 @@ func (c *coordinator) onCheckReply(from view.MemberID, w *witnessv1.Message) {
 		return
 	}
 	c.Took(pathReadLocal)
-	answer := c.store.Read(o.Key, c.store.Own.Applied)
-	if c.mistakes.NoGuard {
-		answer = c.store.ReadUnapplied(o.Key)
-	}
-	if o.early != nil {
-		answer = o.early
-	}
-	c.finish(o, answered(answer, o.Trips, true))
+	c.finish(o, answered(c.store.Read(o.Key, c.store.Own.Applied), o.Trips, true))
 }
 
 // readAtMaster asks the master. A backup that would rather read here asks for a lease with it.

@@ -52,15 +52,13 @@ func newRecovery(c *confirmation, m *master) *recovery {
 	}
 	for _, f := range r.partition.Formers {
 		r.leases.lessees = append(r.leases.lessees, f.Master)
-		if !r.mistakes.KeepDelegations {
-			r.leases.lessees = append(r.leases.lessees, f.Backups...)
-		}
+		r.leases.lessees = append(r.leases.lessees, f.Backups...)
 		if r.answeredHere(f) || r.neverServed(f) {
 			continue
 		}
 		// Others may have granted leases in a term that served: to its master, or for it to backups.
 		r.leases.granted, r.leases.foreign = true, r.leases.foreign || !f.Has(r.Config.Self)
-		if !r.recovered(f) && !r.mistakes.SkipReplay {
+		if !r.recovered(f) {
 			r.terms = append(r.terms, f)
 		}
 	}
@@ -95,7 +93,7 @@ func (r *recovery) tick() {
 			r.askAt = r.Now.Add(r.Config.Retry)
 			r.askWitnesses()
 		}
-	case !r.backupsHoldAll() && !r.mistakes.ServeBeforeSynced:
+	case !r.backupsHoldAll():
 		r.master.sync()
 		r.tellRecovered()
 	case r.mayServe():
@@ -128,13 +126,10 @@ func (r *recovery) askWitnesses() {
 
 func (r *recovery) askSource(s *source) {
 	s.op = r.Op()
-	term := r.terms[0].Term
-	if r.mistakes.AnyWitnessLife {
-		term = r.partition.Term
-	}
 	entry, _ := r.Config.View.Witness(s.id)
 	r.ask(s.id, &witnessv1.Message{
-		Kind: witnessv1.Kind_RECOVERY_DATA, Disk: entry.Disk, Op: s.op, Term: term, Offset: uint64(len(s.requests)),
+		Kind: witnessv1.Kind_RECOVERY_DATA, Disk: entry.Disk, Op: s.op, Term: r.terms[0].Term,
+		Offset: uint64(len(s.requests)),
 	})
 }
 
@@ -142,7 +137,7 @@ func (r *recovery) askSource(s *source) {
 // those of two witnesses need not.
 func (r *recovery) onData(from view.MemberID, w *witnessv1.Message) {
 	i := slices.IndexFunc(r.sources, func(s *source) bool { return s.id == from && s.op == w.Op })
-	if i < 0 || !r.mistakes.AnyWitnessLife && (!w.Accepted || w.Term != r.terms[0].Term) {
+	if i < 0 || !w.Accepted || w.Term != r.terms[0].Term {
 		return
 	}
 	s := r.sources[i]
@@ -202,7 +197,7 @@ func (r *recovery) tellRecovered() {
 func (r *recovery) mayServe() bool {
 	l := &r.leases
 	over := r.Now >= r.promised && (!l.foreign || r.Now >= r.started.Add(r.Config.Sync.Lease))
-	granted := l.granted && !r.mistakes.IgnoreLeases && !over && !r.lesseesLeft()
+	granted := l.granted && !over && !r.lesseesLeft()
 	delegated := false
 	for _, f := range l.delegates {
 		delegated = delegated || !f.answered
@@ -210,7 +205,7 @@ func (r *recovery) mayServe() bool {
 			r.master.sendTo(f) // also to one that has no part any more: it says that it has heard of this view
 		}
 	}
-	waits := granted || delegated && !r.mistakes.KeepDelegations && !over
+	waits := granted || delegated && !over
 	if waits && !l.waited {
 		l.waited = true
 		r.Took(pathRecoverLease)

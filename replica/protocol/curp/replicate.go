@@ -217,16 +217,10 @@ func (r *replication) advance() bool {
 		}
 		synced = r.target
 	}
-	var held []uint64
 	for _, f := range r.followers {
-		if f.backup || r.mistakes.CountLearner && f.answered {
-			held = append(held, f.replicated())
+		if f.backup {
 			synced = min(synced, f.replicated())
 		}
-	}
-	if r.mistakes.QuorumOfBackups && len(held) > 1 {
-		slices.Sort(held)
-		synced = min(held[len(held)/2], r.store.Last())
 	}
 	if synced <= r.store.Commit {
 		return false
@@ -239,7 +233,7 @@ func (r *replication) advance() bool {
 // settled is up to where no later master lacks the log: what is synced, once the term serves. Before that it may not be
 // in the log of a later master, who goes on from a term before this one.
 func (r *replication) settled() uint64 {
-	if r.serving || r.mistakes.SettleUnserved {
+	if r.serving {
 		return r.store.Commit
 	}
 	return r.base
@@ -254,7 +248,7 @@ func (r *replication) settle() {
 
 // behind is for how long this master has had the oldest entry that not all backups hold; 0: there is none.
 func (r *replication) behind() time.Duration {
-	if len(r.executedAt) == 0 || r.mistakes.StaleSyncs {
+	if len(r.executedAt) == 0 {
 		return 0
 	}
 	return r.Now.Sub(r.executedAt[0])

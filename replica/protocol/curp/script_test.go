@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -106,13 +104,13 @@ func (s *steps) post(p packet) {
 }
 
 // runScript runs a script, and returns whether its last check found what clients saw to be linearizable.
-func runScript(t *testing.T, path string, m curp.Mistakes, golden bool) history.Outcome {
+func runScript(t *testing.T, path string, golden bool) history.Outcome {
 	t.Helper()
 	s := &steps{sessions: map[uint64]string{}, invoked: map[[2]uint64]history.Invocation{}}
 	datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 		s.out.Reset()
 		if d.Cmd == "cluster" {
-			s.cluster(t, d, m)
+			s.cluster(t, d)
 		} else {
 			s.t = t
 			s.command(d)
@@ -172,7 +170,7 @@ func (s *steps) hold(p packet) {
 	s.deliver(p.to, p.from, m)
 }
 
-func (s *steps) cluster(t *testing.T, d *datadriven.TestData, m curp.Mistakes) {
+func (s *steps) cluster(t *testing.T, d *datadriven.TestData) {
 	members, faults, witnesses, after, disk, hold := 3, 1, 1, 0, "", ""
 	d.MaybeScanArgs(t, "members", &members)
 	d.MaybeScanArgs(t, "faults", &faults)
@@ -181,7 +179,7 @@ func (s *steps) cluster(t *testing.T, d *datadriven.TestData, m curp.Mistakes) {
 	d.MaybeScanArgs(t, "disk", &disk)
 	d.MaybeScanArgs(t, "hold", &hold)
 	s.doubted, s.copies = d.HasArg("doubt"), map[view.MemberID]protocoltest.Disk{}
-	s.world = newStepped(t, s, members, faults, witnesses, setup{Mistakes: m, Sync: protocol.Sync{After: after}})
+	s.world = newStepped(t, s, members, faults, witnesses, protocol.Sync{After: after})
 	s.recorder = history.NewRecorder(func() time.Duration { return s.now })
 	s.completed = func(n *node, c protocol.Completion) {
 		s.printf("%s: %s", name(n.id), describeCompletion(c))
@@ -404,20 +402,20 @@ func (s *steps) show(d *datadriven.TestData) {
 }
 
 // newStepped is a world in which nothing happens by itself.
-func newStepped(t *testing.T, s *steps, members, faults, witnesses int, o setup) *world {
+func newStepped(t *testing.T, s *steps, members, faults, witnesses int, o protocol.Sync) *world {
 	return newWorldWith(t, s, 0, members, faults, witnesses, o)
 }
 
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/correct", func(t *testing.T, path string) {
-		if runScript(t, path, curp.Mistakes{}, true) == history.Violation {
+		if runScript(t, path, true) == history.Violation {
 			t.Error("what clients saw is not linearizable")
 		}
 	})
 }
 
-// TestMistakes runs a script for each known bug, with the bug seeded and without: only the correct protocol shows its
-// clients something linearizable.
+// TestMistakes runs scripts of mutants, with the mutant and without it: only the correct protocol shows its clients
+// something linearizable.
 func TestMistakes(t *testing.T) {
 	program := mutants.Build(t)
 	scripts, err := filepath.Glob("testdata/mistakes/*/*.txt")
@@ -427,31 +425,13 @@ func TestMistakes(t *testing.T) {
 	for _, path := range scripts {
 		mutant := strings.TrimSuffix(strings.TrimPrefix(filepath.ToSlash(path), "testdata/mistakes/"), ".txt")
 		program.Run(t, mutant, mutant, func(t *testing.T) {
-			if got := runScript(t, path, curp.Mistakes{}, true); got != history.Violation {
+			if got := runScript(t, path, true); got != history.Violation {
 				t.Errorf("what clients saw is %q", got)
 			}
 		})
 		t.Run(mutant+", without it", func(t *testing.T) {
-			if got := runScript(t, path, curp.Mistakes{}, false); got != history.Linearizable {
+			if got := runScript(t, path, false); got != history.Linearizable {
 				t.Errorf("what clients saw is %q", got)
-			}
-		})
-	}
-	all := reflect.TypeOf(curp.Mistakes{})
-	for i := range all.NumField() {
-		name := all.Field(i).Name
-		if name == "TrustOldWitness" {
-			continue // the scripts' witnesses are naive, and have no disks: the simulator looks for this one
-		}
-		t.Run(name, func(t *testing.T) {
-			path := "testdata/mistakes/" + name + ".txt"
-			var m curp.Mistakes
-			reflect.ValueOf(&m).Elem().Field(i).SetBool(true)
-			if got := runScript(t, path, m, true); got != history.Violation {
-				t.Errorf("with the mistake, what clients saw is %q", got)
-			}
-			if got := runScript(t, path, curp.Mistakes{}, false); got != history.Linearizable {
-				t.Errorf("without the mistake, what clients saw is %q", got)
 			}
 		})
 	}

@@ -23,8 +23,6 @@ func (m *master) onUpdate(from view.MemberID, msg *peerv1.Message) {
 		return
 	}
 	reply := m.message(peerv1.Kind_UPDATE_REPLY, msg.Op, &peerv1.Curp{})
-	// message has set the same already; only a mistake lets a question of another term come this far
-	reply.Epoch, reply.Curp.Term, reply.Curp.View = msg.Epoch, msg.Curp.Term, msg.Curp.View
 	x := m.execute(r, false)
 	if x == nil {
 		m.answerDuplicate(from, msg, reply)
@@ -49,7 +47,6 @@ func (m *master) answerDuplicate(from view.MemberID, msg, reply *peerv1.Message)
 		m.answerSynced(from, reply)
 		return
 	}
-	reply.Curp.Synced = m.mistakes.AnswerDuplicateSynced
 	m.answerUnsynced(from, msg, x, reply)
 }
 
@@ -58,8 +55,7 @@ func (m *master) answerUnsynced(from view.MemberID, msg *peerv1.Message, x *exec
 	if x.answer != nil {
 		reply.Curp.Answer = x.answer
 	}
-	waits := msg.Curp.Sync || x.blocked && !m.mistakes.UpdateUnsynced
-	if waits && !reply.Curp.Synced {
+	if msg.Curp.Sync || x.blocked {
 		m.answerOnceSynced(x.index, from, reply)
 	} else {
 		m.answerExecuted(from, reply)
@@ -83,11 +79,6 @@ func (m *master) considerSync(key string, index uint64) {
 		m.sync()
 	case m.unsynced == 0:
 		m.unsynced = max(m.Now, 1)
-	}
-	if m.mistakes.GCBeforeSync {
-		for _, e := range m.store.Behind(m.store.Last() - 1) {
-			m.witnesses.drop(e.Key, requestID{e.Session, e.Number})
-		}
 	}
 }
 
@@ -132,7 +123,7 @@ func (m *master) onRead(from view.MemberID, msg *peerv1.Message) {
 	}
 	m.lastRead = m.Now
 	m.wantsLease(m.follower(from), msg.Curp)
-	if m.Now < m.leased() || m.mistakes.ReadWithoutLease || msg.Curp.Stale && m.mistakes.StaleWithoutLease {
+	if m.Now < m.leased() {
 		m.answerRead(from, msg)
 		return
 	}
@@ -160,19 +151,11 @@ func (m *master) answerRead(from view.MemberID, msg *peerv1.Message) {
 	at := m.touched[string(msg.Key)]
 	c := &peerv1.Curp{Answer: m.store.Read(msg.Key, m.store.Last()), Commit: max(m.store.Commit, at)}
 	reply := m.message(peerv1.Kind_MASTER_READ_REPLY, msg.Op, c)
-	if at > m.store.Commit && msg.Curp.Stale {
-		recent := m.behind() < shorter(m.Config.Sync.Lease)
-		if recent {
-			m.Took(pathReadStale)
-		}
-		switch {
-		case m.mistakes.StaleUnsynced:
-			at = 0
-		case recent:
-			c.Answer, c.Commit, at = m.store.ReadApplied(msg.Key, m.store.Commit), m.store.Commit, 0
-		}
+	if at > m.store.Commit && msg.Curp.Stale && m.behind() < shorter(m.Config.Sync.Lease) {
+		m.Took(pathReadStale)
+		c.Answer, c.Commit, at = m.store.ReadApplied(msg.Key, m.store.Commit), m.store.Commit, 0
 	}
-	if at > m.store.Commit && !m.mistakes.ReadUnsynced {
+	if at > m.store.Commit {
 		m.Took(pathReadUnsynced)
 		m.answerOnceSynced(at, from, reply)
 		return

@@ -44,7 +44,7 @@ func TestAMasterBeginsWithoutTheRegisters(t *testing.T) {
 		Kind: register.RMW, Key: "\xff\xff", Call: register.Call{Function: register.Add, Args: [][]byte{[]byte("1")}},
 		ID: register.ID{Session: 1<<64 - 1, Number: 1, FirstIncomplete: 1, IssuedAt: 1000},
 	}
-	w := newWorld(t, 1, 1, 0, 0, setup{})
+	w := newWorld(t, 1, 1, 0, 0, protocol.Sync{})
 	var first []protocol.Completion
 	w.completed = func(_ *node, c protocol.Completion) { first = append(first, c) }
 	n := w.nodes[0]
@@ -66,14 +66,15 @@ func TestAMasterBeginsWithoutTheRegisters(t *testing.T) {
 
 	disk := &countedDisk{Disk: n.disk}
 	journal := protocol.NewJournal(disk)
-	p, err := curp.StartWith(protocol.Config{
+	started, err := curp.Start(protocol.Config{
 		Self: 1, View: w.view, Boot: 2, Functions: register.NewRegistry(),
 		Limits: register.DefaultLimits(), Retry: retry,
 		Suspect: 5 * retry, Seed: 1, Nonce: 2, Bootstrap: true, Count: func(string) {}, Undoubted: true,
-	}, journal, curp.Mistakes{})
+	}, journal)
 	if err != nil {
 		t.Fatal(err)
 	}
+	p := started.(*curp.Protocol)
 	p.Tick(protocol.Instant(time.Hour))
 	if !p.PartitionStatus().Serving {
 		t.Fatal("the master does not serve yet: what it has read says nothing")

@@ -30,11 +30,11 @@ func (t *term) prepare() {
 	own := t.store.Own
 	anotherDisk := func(f view.Former) bool { return f.Has(t.Config.Self) && f.Term < own.Born }
 	switch {
-	case slices.ContainsFunc(t.partition.Formers, anotherDisk) && !t.mistakes.ServeAfterLoss:
+	case slices.ContainsFunc(t.partition.Formers, anotherDisk):
 		t.lose("it recovers from a term of an earlier disk of this member")
-	case !t.complete() && !t.mistakes.CountLearner:
+	case !t.complete():
 		t.lose("it has a part of the state only")
-	case own.Recovered == t.partition.Term || t.mistakes.ServeUncommitted:
+	case own.Recovered == t.partition.Term:
 		t.begin()
 	default:
 		t.confirming = true
@@ -55,7 +55,7 @@ func (t *term) tick() {
 
 // confirm asks until a quorum has answered, and then begins the term.
 func (t *term) confirm() {
-	if t.Config.View.Quorum(t.holds) && (t.unknownTerm() == 0 || t.mistakes.AnyMaster) {
+	if t.Config.View.Quorum(t.holds) && t.unknownTerm() == 0 {
 		t.confirming = false
 		t.begin()
 		t.tick()
@@ -76,9 +76,6 @@ func (t *term) confirm() {
 func (t *term) begin() {
 	t.dropGivenUp()
 	s := t.store
-	if t.mistakes.DropPending && s.Own.Term != t.partition.Term {
-		s.Truncate(max(s.Own.Applied, s.Floor, min(s.Own.Commit, s.Last())))
-	}
 	t.master.begin()
 	switch {
 	case s.Own.Recovered != t.partition.Term:

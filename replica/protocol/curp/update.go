@@ -91,14 +91,7 @@ func (c *coordinator) onUpdateReply(m *peerv1.Message) {
 
 // decide completes an update that the master executed, and that can't be lost any more: all witnesses have it.
 func (c *coordinator) decide(o *operation) {
-	need := len(c.partition.Witnesses)
-	if c.mistakes.QuorumOfWitnesses {
-		need = need/2 + 1
-		if len(c.partition.Witnesses) == 2 {
-			need = 1
-		}
-	}
-	if o.answer == nil || o.answer.Expired || len(o.saved) < need || o.raw == nil {
+	if o.answer == nil || o.answer.Expired || len(o.saved) < len(c.partition.Witnesses) || o.raw == nil {
 		return
 	}
 	c.Took(pathUpdateFast)
@@ -178,14 +171,6 @@ func (c *coordinator) firstIncomplete(id *peerv1.Command) uint64 {
 // sendAgain sends an update again to those that have not answered it. One of them is gone, so that a sync is asked for.
 func (c *coordinator) sendAgain(o *operation) {
 	c.Took(pathUpdateRetry)
-	if c.mistakes.NewID {
-		o.update = o.update.CloneVT()
-		c.mint(o.update.Command)
-		o.saved = nil
-		if o.raw != nil {
-			o.raw = c.Encode(o.update, "a request", nil)
-		}
-	}
 	o.syncing = true
 	c.sendUpdate(o)
 }

@@ -40,7 +40,7 @@ func newVouching(m *member) (v *vouching, err error) {
 		return nil, err
 	}
 	m.empty = !m.known && !m.disks.Used() && !c.Bootstrap
-	if !m.empty && !c.Continued && !c.Undoubted && c.View.Size() > 1 && !m.mistakes.TrustOldCopy {
+	if !m.empty && !c.Continued && !c.Undoubted && c.View.Size() > 1 {
 		m.disks.Ask()
 	}
 	return v, nil
@@ -111,12 +111,8 @@ func (v *vouching) vouch(id view.MemberID, start uint64) {
 	if !known || members.Members[members.Index(v.Config.Self)].Joining || v.empty || v.Doubted() {
 		return
 	}
-	promises := v.disks.Promises(id)
-	if v.mistakes.TrustOldWitness {
-		promises = 0
-	}
 	v.ask(id, &witnessv1.Message{
-		Kind: witnessv1.Kind_VOUCH, Start: start, Disk: witness.Disk, Promises: promises, View: v.digest,
+		Kind: witnessv1.Kind_VOUCH, Start: start, Disk: witness.Disk, Promises: v.disks.Promises(id), View: v.digest,
 		Voters: uint32(members.Before().Size()),
 	})
 }

@@ -27,7 +27,7 @@ type world struct {
 	t         *testing.T
 	now       time.Duration
 	draw      *rand.Rand
-	options   setup
+	options   protocol.Sync
 	view      view.View // the newest
 	nodes     []*node   // member i+1 at i
 	witnesses map[view.MemberID]*witness
@@ -106,19 +106,13 @@ func (w *world) run(d time.Duration) {
 	w.now = end
 }
 
-// setup is how all members of a world are started.
-type setup struct {
-	protocol.Sync
-	Mistakes curp.Mistakes
-}
-
 // newWorld has members, of which 1 is the master and the next ones are backups, and as many witnesses, from 101 on,
 // beside the backups.
-func newWorld(t *testing.T, seed uint64, members, faults, witnesses int, options setup) *world {
+func newWorld(t *testing.T, seed uint64, members, faults, witnesses int, options protocol.Sync) *world {
 	return newWorldWith(t, nil, seed, members, faults, witnesses, options)
 }
 
-func newWorldWith(t *testing.T, s *steps, seed uint64, members, faults, witnesses int, options setup) *world {
+func newWorldWith(t *testing.T, s *steps, seed uint64, members, faults, witnesses int, options protocol.Sync) *world {
 	w := &world{
 		t: t, stepped: s, draw: rand.New(rand.NewPCG(seed, 7)), options: options,
 		witnesses: map[view.MemberID]*witness{}, took: map[string]int{},
@@ -208,7 +202,7 @@ func (n *node) start(continued bool) {
 		Suspect: 5 * retry, Seed: uint64(n.id), Nonce: w.starts, Bootstrap: n.founded, Count: func(path string) {
 			w.took[path]++
 		},
-		Sync:      w.options.Sync,
+		Sync:      w.options,
 		Continued: continued && n.p != nil && !n.p.Doubted(), Undoubted: w.stepped != nil && !w.stepped.doubted,
 	}
 	// Others would take a new disk for an older copy of the one that is lost.
@@ -221,11 +215,11 @@ func (n *node) start(continued bool) {
 	if continued && n.p != nil {
 		config.Promised = n.p.Promised()
 	}
-	p, err := curp.StartWith(config, n.journal, w.options.Mistakes)
+	p, err := curp.Start(config, n.journal)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	n.p = p
+	n.p = p.(*curp.Protocol)
 	n.tick(n.life)
 }
 

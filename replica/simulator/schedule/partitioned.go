@@ -25,7 +25,7 @@ type Partitioned struct {
 	Calls       faults.Fault  // how often the manager calls, and how badly
 	FalseAlarms int           // in how many of 1000 rounds somebody is said not to be heard who is
 	Mistakes    PartitionMistakes
-	Believing   bool // a mistake of the protocol is looked for that has a witness on an older copy believed
+	Believing   bool // that a witness on an older copy is believed is left to clients to notice
 }
 
 // drawPartitioned makes a schedule one of CURP. It draws from a stream of its own.

@@ -147,11 +147,3 @@ func answerOf(v register.Versioned, at uint64) *peerv1.Answer {
 	}
 	return &peerv1.Answer{Present: v.Value.Present(), Value: v.Value, Timestamp: at}
 }
-
-// ReadUnapplied is the register at a backup with what waits applied, of which no reader may be told: it is for a
-// mistake.
-func (s *Store) ReadUnapplied(key []byte) *peerv1.Answer {
-	s.expect(s.Behind(s.Own.Applied)...)
-	defer clear(s.ahead)
-	return s.Read(key, max(s.Own.Applied, s.ahead[string(registerKey(key))].index))
-}
