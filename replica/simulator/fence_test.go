@@ -78,25 +78,16 @@ func TestLostDisksAreFenced(t *testing.T) {
 	program.Run(t, "RMWPaxos, rmwpaxos/count-dead-disks", "rmwpaxos/count-dead-disks", func(t *testing.T) {
 		mustFind(t, drawFence, Member(rmwpaxos.Factory), 0, 500, found(check.Violation))
 	})
-	for name, inner := range map[string]member.Factory{"ABD": abd.Factory, "RMWPaxos": rmwpaxos.Factory} { // order is irrelevant: each is a test
+	program.Run(t, "Gus, gus/count-dead-disks", "gus/count-dead-disks", func(t *testing.T) {
+		mustFind(t, drawFence, Member(gus.Factory), 0, 500, found(check.Violation))
+	})
+	for name, inner := range map[string]member.Factory{
+		"ABD": abd.Factory, "RMWPaxos": rmwpaxos.Factory, "Gus": gus.Factory,
+	} { // order is irrelevant: each is a test
 		t.Run(name, func(t *testing.T) { mustNotFind(t, drawFence, Member(inner), 500) })
 		t.Run(name+", KeepIncarnation", func(t *testing.T) {
 			start := MemberWith(inner, member.Mistakes{KeepIncarnation: true})
 			mustFind(t, drawFence, start, 0, 500, found(check.Violation))
 		})
-	}
-	for _, c := range []struct {
-		name         string
-		inner, wrong member.Factory // the protocol, and with CountDeadDisks
-	}{
-		{"Gus", gus.Factory, gus.FactoryWith(gus.Mistakes{CountDeadDisks: true})},
-	} {
-		t.Run(c.name, func(t *testing.T) { mustNotFind(t, drawFence, Member(c.inner), 500) })
-		for name, start := range map[string]Start{
-			"CountDeadDisks":  Member(c.wrong),
-			"KeepIncarnation": MemberWith(c.inner, member.Mistakes{KeepIncarnation: true}),
-		} { // order is irrelevant: each is a test
-			t.Run(c.name+", "+name, func(t *testing.T) { mustFind(t, drawFence, start, 0, 500, found(check.Violation)) })
-		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 func TestGusSurvives(t *testing.T) {
@@ -31,10 +32,10 @@ func TestGusSurvivesChanges(t *testing.T) {
 }
 
 // forgetfulGus keeps of a key as many writes, and one version, that it does not know to be final.
-func forgetfulGus(writes int, m gus.Mistakes) Start {
+func forgetfulGus(writes int) Start {
 	return Member(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) member.Inner {
 		c.Tuning = protocol.Tuning{Writes: writes, Versions: 1}
-		return gus.New(c, j, r, m)
+		return gus.New(c, j, r)
 	})
 }
 
@@ -44,7 +45,7 @@ func TestForgetfulGusSurvives(t *testing.T) {
 	t.Parallel()
 	all := Report{Paths: map[string]uint64{}}
 	for _, writes := range []int{1, 2} {
-		forgetful := forgetfulGus(writes, gus.Mistakes{})
+		forgetful := forgetfulGus(writes)
 		for _, n := range []int{3, 4, 5, 7} {
 			same := survives(t, Search{
 				Start: forgetful, First: 1, Seeds: seedsFor(t) / 20, Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.FewRMWs, Members: []int{n}},
@@ -73,7 +74,6 @@ func TestForgetfulGusSurvives(t *testing.T) {
 
 func TestMistakesOfGusAreFound(t *testing.T) {
 	t.Parallel()
-	gusWith := func(m gus.Mistakes) Start { return Member(gus.FactoryWith(m)) }
 	all := schedule.Options{Faults: wholeDisks(), RMWs: schedule.FewRMWs}
 	three := schedule.Options{Faults: wholeDisks(), RMWs: schedule.FewRMWs, Members: []int{3}}
 	four := schedule.Options{Faults: wholeDisks(), RMWs: schedule.FewRMWs, Members: []int{4}}
@@ -87,55 +87,62 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 	changes := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, RMWs: schedule.FewRMWs}
 	early := changes
 	early.Mistakes.Uncovered = true
+	mustFindEach(t, Member(gus.Factory), nil, []hunt{
+		{"gus/ack-before-persist", crashes, 300, 500},
+		{"gus/expose-volatile", crash, 20, 2000},
+		{"gus/adopt-own", overtaken, 440, 2000},
+		{"gus/complete-before-persist", crashes, 0, 4000},
+		{"gus/count-writer", three, 1370, 4000},
+		{"gus/held-is-stale", three, 0, 4000},
+		{"gus/adopt-older", three, 1370, 4000},
+		{"gus/read-speculative", more, 0, 2000},
+		{"gus/read-speculative with four", four, 0, 2000},
+		{"gus/keep-stale", all, 0, 500},
+		{"gus/keep-stale with four", four, 0, 500},
+		{"gus/commit-without-value", all, 0, 500},
+		{"gus/commit-without-value with four", four, 0, 500},
+		{"gus/store-under-own-tag", links, 0, 500},
+		{"gus/drop-early-commit", overtaken, 310, 2000},
+		{"gus/forget-votes", more, 1190, 4000},
+		{"gus/forget-votes with four", four, 950, 4000},
+		{"gus/tag-along", all, 0, 500},
+		{"gus/tag-along with four", four, 0, 500},
+		{"gus/share-tags", all, 230, 2000},
+		{"gus/tag-without-boot", crashes, 80, 6000},
+		{"gus/number-without-boot", crashes, 1460, 4000},
+		// ignore-locks: see below. count-dead-disks and KeepIncarnation: see TestLostDisksAreFenced.
+		{"gus/adopt-as-final", changes, 0, 2000},
+		{"gus/resume-with-new-tag", changes, 280, 2000},
+	})
 	for _, c := range []struct {
-		name    string
-		start   Start
-		options schedule.Options
-		after   uint64
-		seeds   int
+		name     string
+		mistakes member.Mistakes
+		options  schedule.Options
+		after    uint64
+		seeds    int
 	}{
-		{"AckBeforePersist", gusWith(gus.Mistakes{AckBeforePersist: true}), crashes, 300, 500},
-		{"ExposeVolatile", gusWith(gus.Mistakes{ExposeVolatile: true}), crash, 20, 2000},
-		{"AdoptOwn", gusWith(gus.Mistakes{AdoptOwn: true}), overtaken, 440, 2000},
-		{"CompleteBeforePersist", gusWith(gus.Mistakes{CompleteBeforePersist: true}), crashes, 0, 4000},
-		{"CountWriter", gusWith(gus.Mistakes{CountWriter: true}), three, 1370, 4000},
-		{"HeldIsStale", gusWith(gus.Mistakes{HeldIsStale: true}), three, 0, 4000},
-		{"AdoptOlder", gusWith(gus.Mistakes{AdoptOlder: true}), three, 1370, 4000},
-		{"ReadSpeculative", gusWith(gus.Mistakes{ReadSpeculative: true}), more, 0, 2000},
-		{"ReadSpeculative with four", gusWith(gus.Mistakes{ReadSpeculative: true}), four, 0, 2000},
-		{"KeepStale", gusWith(gus.Mistakes{KeepStale: true}), all, 0, 500},
-		{"KeepStale with four", gusWith(gus.Mistakes{KeepStale: true}), four, 0, 500},
-		{"CommitWithoutValue", gusWith(gus.Mistakes{CommitWithoutValue: true}), all, 0, 500},
-		{"CommitWithoutValue with four", gusWith(gus.Mistakes{CommitWithoutValue: true}), four, 0, 500},
-		{"StoreUnderOwnTag", gusWith(gus.Mistakes{StoreUnderOwnTag: true}), links, 0, 500},
-		{"DropEarlyCommit", gusWith(gus.Mistakes{DropEarlyCommit: true}), overtaken, 310, 2000},
-		{"ForgetVotes", gusWith(gus.Mistakes{ForgetVotes: true}), more, 1190, 4000},
-		{"ForgetVotes with four", gusWith(gus.Mistakes{ForgetVotes: true}), four, 950, 4000},
-		{"TagAlong", gusWith(gus.Mistakes{TagAlong: true}), all, 0, 500},
-		{"TagAlong with four", gusWith(gus.Mistakes{TagAlong: true}), four, 0, 500},
-		{"ShareTags", gusWith(gus.Mistakes{ShareTags: true}), all, 230, 2000},
-		{"TagWithoutBoot", gusWith(gus.Mistakes{TagWithoutBoot: true}), crashes, 80, 6000},
-		{"NumberWithoutBoot", gusWith(gus.Mistakes{NumberWithoutBoot: true}), crashes, 1460, 4000},
-		{"VoteAtOnce", MemberWith(gus.Factory, member.Mistakes{VoteAtOnce: true}), wipes, 0, 200},
-		{"TransferFromOne", MemberWith(gus.Factory, member.Mistakes{TransferFromOne: true}), wipes, 430, 2000},
-		{"CountOneSide", MemberWith(gus.Factory, member.Mistakes{CountOneSide: true}), changes, 0, 500},
-		{"FetchFromOne", MemberWith(gus.Factory, member.Mistakes{FetchFromOne: true}), changes, 630, 2000},
-		{"a change is finished early", Member(gus.Factory), early, 0, 500},
-		// IgnoreLocks: see below. CountDeadDisks and KeepIncarnation: see TestLostDisksAreFenced.
-		{"AdoptAsFinal", gusWith(gus.Mistakes{AdoptAsFinal: true}), changes, 0, 2000},
-		{"ResumeWithNewTag", gusWith(gus.Mistakes{ResumeWithNewTag: true}), changes, 280, 2000},
+		{"VoteAtOnce", member.Mistakes{VoteAtOnce: true}, wipes, 0, 200},
+		{"TransferFromOne", member.Mistakes{TransferFromOne: true}, wipes, 430, 2000},
+		{"CountOneSide", member.Mistakes{CountOneSide: true}, changes, 0, 500},
+		{"FetchFromOne", member.Mistakes{FetchFromOne: true}, changes, 630, 2000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			mustFind(t, drawn(c.options), c.start, c.after, c.seeds, nil)
+			mustFind(t, drawn(c.options), MemberWith(gus.Factory, c.mistakes), c.after, c.seeds, nil)
 		})
 	}
-	t.Run("NeverRecover", func(t *testing.T) { // nothing wrong is read
-		stops := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Partition}, RMWs: schedule.FewRMWs, Members: []int{4, 5, 7}}
-		mustFind(t, drawn(stops), gusWith(gus.Mistakes{NeverRecover: true}), 0, 500, found(check.Stuck))
+	t.Run("a change is finished early", func(t *testing.T) {
+		mustFind(t, drawn(early), Member(gus.Factory), 0, 500, nil)
 	})
-	t.Run("WaitForForgetful", func(t *testing.T) { // nor here
-		waits := forgetfulGus(2, gus.Mistakes{WaitForForgetful: true})
-		mustFind(t, drawn(all), waits, 0, 200, found(check.Stuck))
+	// Nothing wrong is read with these two.
+	stops := schedule.Options{
+		Faults: []faults.Kind{faults.Crash, faults.Partition}, RMWs: schedule.FewRMWs, Members: []int{4, 5, 7},
+	}
+	program := mutants.Build(t)
+	program.Run(t, "gus/never-recover", "gus/never-recover", func(t *testing.T) {
+		mustFind(t, drawn(stops), Member(gus.Factory), 0, 500, found(check.Stuck))
+	})
+	program.Run(t, "gus/wait-for-forgetful", "gus/wait-for-forgetful", func(t *testing.T) {
+		mustFind(t, drawn(all), forgetfulGus(2), 0, 200, found(check.Stuck))
 	})
 }
 
@@ -172,16 +179,8 @@ func drawPreempted(seed uint64) schedule.Schedule {
 // What random schedules come to too seldom.
 func TestRareMistakesOfGusAreFound(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name  string
-		draw  func(uint64) schedule.Schedule
-		wrong gus.Mistakes
-	}{
-		{"IgnoreLocks", drawPreempted, gus.Mistakes{IgnoreLocks: true}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			mustNotFind(t, c.draw, Member(gus.Factory), 500)
-			mustFind(t, c.draw, Member(gus.FactoryWith(c.wrong)), 0, 500, nil)
-		})
-	}
+	t.Run("right", func(t *testing.T) { mustNotFind(t, drawPreempted, Member(gus.Factory), 500) })
+	mutants.Build(t).Run(t, "gus/ignore-locks", "gus/ignore-locks", func(t *testing.T) {
+		mustFind(t, drawPreempted, Member(gus.Factory), 0, 500, nil)
+	})
 }

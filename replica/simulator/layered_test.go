@@ -18,7 +18,7 @@ import (
 // = 1.
 func fragmented() Start {
 	inner := layered.Wrap(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) layered.Inner {
-		return gus.New(c, j, r, gus.Mistakes{})
+		return gus.New(c, j, r)
 	})
 	return Member(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) member.Inner {
 		c.Faults = 1

@@ -26,7 +26,7 @@ func promises() map[string]Search {
 	fragments := fragmentedChanges()
 	fragments.Members = []int{5}
 	all["Gus"] = Search{Start: Member(gus.Factory), Options: schedule.Options{Members: []int{3, 4, 5}, RMWs: schedule.FewRMWs}}
-	all["Gus, relaxed"] = Search{Start: relaxed(gus.Mistakes{}), Options: schedule.Options{Members: []int{7}, RMWs: schedule.FewRMWs, Losses: 2}}
+	all["Gus, relaxed"] = Search{Start: relaxed, Options: schedule.Options{Members: []int{7}, RMWs: schedule.FewRMWs, Losses: 2}}
 	all["Gus, fragments"] = Search{Start: fragmented(), Options: fragments}
 	all["CURPRaft"] = Search{Start: Member(shortCURPRaft), Options: schedule.Options{Members: []int{3, 5}, RMWs: schedule.ManyRMWs}}
 	return all

@@ -37,7 +37,7 @@ func TestGusRelaxed(t *testing.T) {
 		for _, conflict := range []float64{0, 0.02, 0.25} {
 			slowest := map[string]float64{} // reads
 			for name, start := range map[string]Start{
-				"f = 2": relaxed(gus.Mistakes{}), "majorities": Member(gus.Factory),
+				"f = 2": relaxed, "majorities": Member(gus.Factory),
 			} {
 				x := experiment(t, start, "49.5:50.5:0", "CA", "VA", "IR")
 				x.Network, x.Clients, x.Duration, x.Workload.Conflict = wider(t, n), 8, 6*time.Second, conflict

@@ -9,7 +9,8 @@
 //
 // and goes on with the lines that it replaces, as a patch without numbers: "--- FILE" names the file, "@@" begins the next
 // place in it, and of the lines that follow those with "-" are replaced by those with "+"; one that begins with a space
-// stays. The lines of a place stand together in one function, and nowhere else in the file.
+// stays. The lines of a place stand together in one function, and nowhere else in the file. After the last line of a
+// function, declarations may be added that the mutant needs.
 package mutants
 
 import (

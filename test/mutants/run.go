@@ -36,15 +36,17 @@ func (p *Program) Run(t *testing.T, name, mutant string, shows func(t *testing.T
 			shows(t)
 		case "":
 			t.Parallel()
-			if err := p.again(t, mutant); err != nil {
+			text, err := p.again(t, mutant)
+			t.Logf("%s", text)
+			if err != nil {
 				t.Error(err)
 			}
 		}
 	})
 }
 
-// again runs the part of a test in a process with its mutant.
-func (p *Program) again(t *testing.T, mutant string) error {
+// again runs the part of a test in a process with its mutant, and returns what that says.
+func (p *Program) again(t *testing.T, mutant string) ([]byte, error) {
 	var names []string
 	for name := range strings.SplitSeq(t.Name(), "/") {
 		names = append(names, "^"+regexp.QuoteMeta(name)+"$")
@@ -56,10 +58,7 @@ func (p *Program) again(t *testing.T, mutant string) error {
 	if err == nil && !strings.Contains(string(text), "--- PASS: "+t.Name()+" ") {
 		err = errors.New("this part did not run")
 	}
-	if err != nil {
-		return fmt.Errorf("%w\n%s", err, text)
-	}
-	return nil
+	return text, err
 }
 
 // build makes the test program of the package in the working directory with all mutants.

@@ -32,7 +32,7 @@ var protocols = []Entry{
 	{gryff.Definition},
 	{gryff.DefinitionRSC},
 	{fragmented(gus.Definition, func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) layered.Inner {
-		return gus.New(c, j, r, gus.Mistakes{})
+		return gus.New(c, j, r)
 	})},
 	{raft.Definition},
 	{rmwpaxos.Definition},

@@ -23,7 +23,7 @@ func (p *Protocol) propose(o *operation) {
 	o.restarted = true
 	o.stage = locking
 	p.round++
-	o.ballot = ballot{p.round, p.writer()}
+	o.ballot = ballot{p.round, p.Writer()}
 	o.voted, o.vote, o.sure, o.beyond = 0, ballot{}, false, 0
 	o.holders.Restart()
 	members := p.everyone(o)
@@ -98,8 +98,6 @@ func (p *Protocol) promised(o *operation, from view.MemberID, m *peerv1.Message)
 // choose decides for which tag members are asked to vote, when a quorum has promised to vote in no earlier ballot.
 func (p *Protocol) choose(o *operation) {
 	switch {
-	case p.mistakes.ForgetVotes && !o.writes():
-		p.commit(o, o.origin.Timestamp)
 	case o.voted != 0: // it may be decided already, for that one
 		p.commit(o, o.voted)
 	case o.timestamp != o.origin.Timestamp:
@@ -109,7 +107,7 @@ func (p *Protocol) choose(o *operation) {
 		// A quorum holds the first tag, and nothing newer. Or one of three has voted for it, in the view in which the write
 		// began: whatever was done before that was known to it or to the writer, and its writer has not changed the tag.
 		p.commit(o, o.origin.Timestamp)
-	case o.sure && o.writes() && !p.mistakes.RetagHeld:
+	case o.sure && o.writes():
 		// With relaxed quorums a holder may be one of enough, whose tag was read, or one of too few, of which something
 		// larger was read before the write began. Neither tag would be right in both cases.
 		p.giveUp(o, "members changed during the write")

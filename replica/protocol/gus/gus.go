@@ -30,7 +30,6 @@ import (
 type Protocol struct {
 	*base.Base
 	base.Settled
-	mistakes Mistakes
 	// three says that the view is a plain one of three members, relaxed that it is a plain one with relaxed quorums. In
 	// both, who holds a tag has voted for it: enough holders let a read return it, and its writer gives it up once stales
 	// members won't ever hold it. Elsewhere enough is 0.
@@ -42,7 +41,6 @@ type Protocol struct {
 	operations base.Operations[*operation]
 	active     map[string]*active    // what runs here, by key
 	joining    map[string]*operation // reads of this turn, which others may join
-	shelf      shelf
 }
 
 // active is what this member coordinates of one key at present.
@@ -68,47 +66,24 @@ const (
 
 // Factory makes the protocol for a member.
 func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	return New(config, journal, known, Mistakes{})
-}
-
-// FactoryWith is Factory with known errors, for tests.
-func FactoryWith(m Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-		return New(config, journal, known, m)
-	}
+	return New(config, journal, known)
 }
 
 // New returns a member's part, with the registers that its journal holds.
-func New(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, m Mistakes) *Protocol {
+func New(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) *Protocol {
 	p := &Protocol{
-		Base:     base.New("gus", config, journal, known),
-		mistakes: m,
-		three:    !config.View.Joint() && config.View.Size() == 3,
-		stales:   1,
-		round:    1, // the writer's own
-		active:   map[string]*active{},
-		joining:  map[string]*operation{},
+		Base:    base.New("gus", config, journal, known),
+		three:   !config.View.Joint() && config.View.Size() == 3,
+		stales:  1,
+		round:   1, // the writer's own
+		active:  map[string]*active{},
+		joining: map[string]*operation{},
 	}
 	if p.three {
 		p.enough = config.View.Majority()
 	}
 	if r, ok := view.RelaxedFor(config.View.Size(), config.Faults); ok && !config.View.Joint() {
 		p.relaxed, p.enough, p.stales = true, r.Hold, config.View.Size()-r.Hold
-		if m.HeldByReadQuorum {
-			p.enough = r.Read
-		}
-		if m.SmallWriteQuorum {
-			p.stales = 1
-		}
-	}
-	if m.StoreUnderOwnTag || m.DropEarlyCommit {
-		p.shelf = shelf{}
-	}
-	if m.CountDeadDisks {
-		p.CountDeadDisks()
-	}
-	if m.NumberWithoutBoot {
-		p.NumberFrom(0)
 	}
 	return p
 }
@@ -127,7 +102,7 @@ func (p *Protocol) Submit(r protocol.Request) {
 		p.read(o)
 	case register.Write:
 		o := p.begin(r)
-		if done, resumed := r.Resume.(resume); resumed && !p.mistakes.ResumeWithNewTag {
+		if done, resumed := r.Resume.(resume); resumed {
 			p.resume(o, done)
 		} else {
 			p.write(o)
@@ -217,9 +192,7 @@ func (p *Protocol) Pending() int { return p.operations.Len() }
 
 // Ready hands over what the steps since the last one ask for.
 func (p *Protocol) Ready() protocol.Effects {
-	if !p.mistakes.TagAlong {
-		clear(p.joining) // their messages leave now: what they are told may be older than what begins later
-	}
+	clear(p.joining) // their messages leave now: what they are told may be older than what begins later
 	return p.Outbox.Ready()
 }
 
@@ -234,17 +207,9 @@ func (p *Protocol) message(kind peerv1.Kind, op uint64, key []byte, origin regis
 
 // reply sends an answer: it tells of what the member holds or has promised, and so waits for the disk.
 func (p *Protocol) reply(to view.MemberID, m *peerv1.Message) {
-	p.Reply(p.durable(m.Key) || p.mistakes.AckBeforePersist, to, m)
+	p.Reply(p.durable(m.Key), to, m)
 }
 
 func (p *Protocol) durable(key []byte) bool {
 	return p.Journal.Durable(p.Keys.Lookup(recordPrefix, key))
-}
-
-// writer names this process on this disk.
-func (p *Protocol) writer() register.Writer {
-	if p.mistakes.TagWithoutBoot {
-		return register.NewWriter(uint32(p.Config.Self), 0, 0)
-	}
-	return p.Writer()
 }

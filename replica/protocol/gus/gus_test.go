@@ -15,29 +15,31 @@ import (
 	"github.com/georegister/georegister/replica/protocol/script"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 func TestScripts(t *testing.T) { script.Run(t, "testdata/correct", gus.Factory) }
 
 // TestRareMistakes shows, step by step, what random schedules hardly reach: it takes several faults in one order.
 func TestRareMistakes(t *testing.T) {
-	script.Run(t, "testdata/mistakes/ExposeVolatile.txt", gus.FactoryWith(gus.Mistakes{ExposeVolatile: true}))
-	script.Run(t, "testdata/mistakes/AdoptOwn.txt", gus.FactoryWith(gus.Mistakes{AdoptOwn: true}))
-	script.Run(t, "testdata/mistakes/HeldByReadQuorum.txt", relaxed(gus.Mistakes{HeldByReadQuorum: true}))
-	script.Run(t, "testdata/mistakes/CountVotes.txt", relaxed(gus.Mistakes{CountVotes: true}))
-	script.Run(t, "testdata/mistakes/RejoinAsHolder.txt", relaxed(gus.Mistakes{RejoinAsHolder: true}))
-	script.Run(t, "testdata/mistakes/RetagHeld.txt", relaxed(gus.Mistakes{RetagHeld: true}))
+	found := mutants.Build(t)
+	for name, factory := range map[string]member.Factory{
+		"expose-volatile": gus.Factory, "adopt-own": gus.Factory,
+		"held-by-read-quorum": relaxed, "count-votes": relaxed, "rejoin-as-holder": relaxed, "retag-held": relaxed,
+	} {
+		found.Run(t, name, "gus/"+name, func(t *testing.T) {
+			script.Run(t, "testdata/mistakes/"+name+".txt", factory)
+		})
+	}
 }
 
 // TestScriptsRelaxed runs the last three as they are without the mistakes.
-func TestScriptsRelaxed(t *testing.T) { script.Run(t, "testdata/relaxed", relaxed(gus.Mistakes{})) }
+func TestScriptsRelaxed(t *testing.T) { script.Run(t, "testdata/relaxed", relaxed) }
 
 // relaxed is Gus of which two members may be lost.
-func relaxed(m gus.Mistakes) member.Factory {
-	return func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) member.Inner {
-		c.Faults = 2
-		return gus.New(c, j, r, m)
-	}
+func relaxed(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) member.Inner {
+	c.Faults = 2
+	return gus.New(c, j, r)
 }
 
 // alone is a member, the first if nothing else is said, which talks to nobody but the test, and counts its paths.
@@ -64,7 +66,7 @@ func newMember(self view.MemberID, n, faults int) *alone {
 		}
 	}
 	a.journal = protocol.NewJournal(a.disk)
-	a.Protocol = gus.New(c, a.journal, quorum.FirstDisks(c.View), gus.Mistakes{})
+	a.Protocol = gus.New(c, a.journal, quorum.FirstDisks(c.View))
 	return a
 }
 

@@ -121,9 +121,7 @@ func (p *Protocol) question(o *operation) *peerv1.Message {
 			}
 		}
 	}
-	if o.stage != committing || !p.mistakes.CommitWithoutValue {
-		setValue(m, o.value)
-	}
+	setValue(m, o.value)
 	return m
 }
 
@@ -142,8 +140,6 @@ func (p *Protocol) retransmit(o *operation) {
 		return
 	}
 	switch {
-	case o.waits && p.mistakes.NeverRecover:
-		return
 	case o.waits:
 		p.Took(pathReadRecovers)
 		p.recover(o)
@@ -163,7 +159,7 @@ func (p *Protocol) retransmit(o *operation) {
 		p.giveUp(o, fmt.Sprintf("more than %d of %d members are away (faultTolerance)", p.Config.Faults, p.Config.View.Size()))
 		return
 	}
-	if o.writes() && o.retries >= patience && o.forgot.Count(p.Counted) > 0 && p.reached(o) && !p.mistakes.WaitForForgetful {
+	if o.writes() && o.retries >= patience && o.forgot.Count(p.Counted) > 0 && p.reached(o) {
 		p.giveUp(o, unremembered+", and others are away")
 		return
 	}
@@ -183,7 +179,7 @@ func (p *Protocol) later(o *operation) {
 // finish completes an operation that a quorum holds. The coordinator may be one of the holders, so it does not tell
 // before its own record is durable.
 func (p *Protocol) finish(o *operation, v register.Versioned) {
-	durable := p.durable(o.Key) || p.mistakes.CompleteBeforePersist
+	durable := p.durable(o.Key)
 	for _, request := range o.requests {
 		r := register.Result{Status: register.OK, Carstamp: v.Carstamp, RoundTrips: o.Trips, Fast: o.Trips <= 1}
 		if request.Operation.Kind == register.Read {
@@ -224,7 +220,6 @@ func (p *Protocol) forgotten(o *operation, from view.MemberID, m *peerv1.Message
 	}
 	o.forgot.Answer(p.Counted, from)
 	switch lost := o.forgot.Meets(p.Counted, 0); {
-	case p.mistakes.WaitForForgetful:
 	case o.writes() && lost:
 		p.giveUp(o, unremembered)
 	case !o.writes() && o.tag().Less(tag(m.Gus.Newest, m.Gus.NewestWriter)):

@@ -88,7 +88,7 @@ func (p *Protocol) readMessage(o *operation) *peerv1.Message {
 	origin, born := of.began(v.Carstamp)
 	m := p.message(peerv1.Kind_GUS_READ, o.Number, o.Key, origin, v.Carstamp.Timestamp)
 	m.Gus.Born = born
-	if p.durable(o.Key) || p.mistakes.ExposeVolatile { // the writer may count that, and others may tell it on
+	if p.durable(o.Key) { // the writer may count that, and others may tell it on
 		m.Gus.Final = r.final(v.Carstamp)
 		m.Gus.Held = p.holds(&r, v.Carstamp)
 	}
@@ -173,8 +173,6 @@ func (p *Protocol) learn(key []byte, v register.Versioned, m *peerv1.Message) {
 	case newest.Carstamp.Less(v.Carstamp):
 		p.Took(pathAdopted)
 		r.hold(v, originOf(m), m.Gus.Born)
-	case p.mistakes.AdoptOlder && !m.Gus.Final && !r.has(v.Carstamp) && v.Carstamp == originOf(m):
-		r.add(write{origin: v.Carstamp, born: m.Gus.Born, held: true})
 	default:
 		return
 	}
@@ -194,11 +192,9 @@ func (p *Protocol) safe(o *operation) {
 		p.Took(pathReadFinal)
 		p.finish(o, found)
 	case p.finishWith(o, &r, found.Carstamp):
-	case p.three && p.votes(o.born) && p.quorum(&o.holders, p.alsoHolds(o)),
+	case p.three && p.votes(o.born) && p.quorum(&o.holders, 0),
 		p.relaxed && p.votes(o.born) && found.Carstamp == o.origin && o.holders.Count(p.Counted) >= p.enough:
 		p.Took(pathReadHeld)
-		p.finish(o, found)
-	case p.mistakes.ReadSpeculative && p.quorum(&o.holders, 0):
 		p.finish(o, found)
 	case p.three && p.votes(o.born):
 		// This member, or the one that was asked, is past the tag, and won't hold it: what it holds is read instead.
@@ -232,14 +228,6 @@ func (p *Protocol) wait(o *operation) {
 		o.full, o.asked = true, register.Versioned{Carstamp: o.tag(), Value: o.value}
 		p.ask(o, p.Config.Nearest)
 	}
-}
-
-// alsoHolds is who counts as a holder without having said so: nobody, unless a mistake is put back.
-func (p *Protocol) alsoHolds(o *operation) view.MemberID {
-	if p.mistakes.CountWriter {
-		return view.MemberID(o.origin.Writer.Member())
-	}
-	return 0
 }
 
 // finishWith completes a read with something final whose tag is no less than what a quorum has told of, if there is.

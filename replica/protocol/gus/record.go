@@ -229,10 +229,7 @@ func (p *Protocol) Adopt(key, value []byte) error {
 	}
 	theirs := recordOf(e)
 	own := p.load(key[1:])
-	if p.mistakes.AdoptAsFinal {
-		theirs.writes = nil
-	}
-	if p.relaxed && !p.mistakes.RejoinAsHolder {
+	if p.relaxed {
 		own.doubt(&theirs)
 	}
 	own.merge(&theirs)

@@ -57,7 +57,6 @@ func (p *Protocol) onWrite(from view.MemberID, m *peerv1.Message) {
 		a.Gus.Final, a.Timestamp = true, w.decided
 	case w != nil && w.unsure:
 		a.Gus.Forgotten = true
-	case w != nil && p.mistakes.HeldIsStale && r.Carstamp != t:
 	case w != nil:
 		a.Gus.Held = w.held
 	case r.Carstamp == t:
@@ -73,7 +72,6 @@ func (p *Protocol) onWrite(from view.MemberID, m *peerv1.Message) {
 		r.add(write{origin: t, born: m.Gus.Born})
 		p.store(m.Key, r)
 	}
-	p.shelf.put(m.Key, t, a.Gus.Held || !p.mistakes.StoreUnderOwnTag)
 	tellNewest(a, &r)
 	p.reply(from, a)
 }
@@ -81,7 +79,7 @@ func (p *Protocol) onWrite(from view.MemberID, m *peerv1.Message) {
 // holds reports whether this member counts as a holder of a tag, for whoever counts holders. With relaxed quorums a
 // vote of a ballot is none: others hold something newer, and vote all the same.
 func (p *Protocol) holds(r *record, tag register.Carstamp) bool {
-	if !p.relaxed || p.mistakes.CountVotes {
+	if !p.relaxed {
 		return r.has(tag)
 	}
 	w := r.find(tag)
@@ -91,7 +89,7 @@ func (p *Protocol) holds(r *record, tag register.Carstamp) bool {
 // own reports whether a write that began with a tag is under way here. Its member does not hold the tag meanwhile,
 // where that would be voting for it.
 func (p *Protocol) own(key []byte, origin register.Carstamp) bool {
-	if k := p.active[string(key)]; k != nil && !p.mistakes.AdoptOwn {
+	if k := p.active[string(key)]; k != nil {
 		return slices.ContainsFunc(k.operations, func(o *operation) bool { return o.writes() && o.origin == origin })
 	}
 	return false
@@ -164,11 +162,7 @@ func (p *Protocol) vote(m *peerv1.Message) *peerv1.Message {
 	a := p.message(peerv1.Kind_GUS_COMMIT_REPLY, m.Op, m.Key, origin, m.Timestamp)
 	setBallot(a, b)
 	p.remember(m.Key, origin, valueOf(m))
-	found, arrived := p.shelf.get(m.Key, origin)
 	w := r.find(origin)
-	if w != nil && p.mistakes.IgnoreLocks {
-		w.decided, w.promised = 0, ballot{}
-	}
 	switch {
 	case r.final(t):
 		return a
@@ -177,15 +171,9 @@ func (p *Protocol) vote(m *peerv1.Message) *peerv1.Message {
 	case barred(a, &r, w, origin, b):
 		return a
 	case w == nil:
-		if !arrived && p.mistakes.DropEarlyCommit {
-			return a
-		}
 		w = r.add(write{origin: origin, born: m.Gus.Born})
 	}
 	v := valueOf(m)
-	if !found {
-		v = nil
-	}
 	w.promised = b
 	w.voted, w.vote = t.Timestamp, b
 	w.stored, w.value = false, nil

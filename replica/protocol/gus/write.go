@@ -9,7 +9,7 @@ import (
 // write begins a write with a speculative timestamp (algorithm 1, lines 1 to 3).
 func (p *Protocol) write(o *operation) {
 	r := p.load(o.Key)
-	o.origin = register.Carstamp{Timestamp: p.nextTimestamp(o, &r), Writer: p.writer()}
+	o.origin = register.Carstamp{Timestamp: p.nextTimestamp(o, &r), Writer: p.Writer()}
 	if o.origin.Check() != nil {
 		p.Complete(o.requests[0].Handle, register.Result{Status: register.Unavailable, Message: register.Exhausted})
 		p.end(o)
@@ -21,7 +21,6 @@ func (p *Protocol) write(o *operation) {
 	}
 	o.stage = speculating
 	p.remember(o.Key, o.origin, o.value)
-	p.shelf.put(o.Key, o.origin, true)
 	members := p.everyone(o)
 	o.answered.Answer(p.Counted, p.Config.Self)
 	if p.enough == 0 {
@@ -38,13 +37,10 @@ func (p *Protocol) write(o *operation) {
 // of writes under way may be in no record yet.
 func (p *Protocol) nextTimestamp(o *operation, r *record) uint64 {
 	v, _ := r.newest()
-	last := max(v.Carstamp.Timestamp, r.Carstamp.Timestamp, o.seen)
-	if !p.mistakes.ShareTags {
-		last = max(last, p.issued)
-		for _, other := range p.active[string(o.Key)].operations {
-			if other.stage != 0 && other.writes() {
-				last = max(last, other.timestamp)
-			}
+	last := max(v.Carstamp.Timestamp, r.Carstamp.Timestamp, o.seen, p.issued)
+	for _, other := range p.active[string(o.Key)].operations {
+		if other.stage != 0 && other.writes() {
+			last = max(last, other.timestamp)
 		}
 	}
 	return last + 1
@@ -86,10 +82,6 @@ func (p *Protocol) decide(o *operation) {
 		p.Took(pathWriteFast)
 		p.decided(o, o.timestamp)
 	case o.stale.Count(p.Counted) >= p.stales && p.quorum(&o.answered, 0):
-		if p.mistakes.KeepStale {
-			p.decided(o, o.timestamp)
-			return
-		}
 		p.Took(pathWriteRetags)
 		r := p.load(o.Key)
 		o.ballot = ballot{1, o.origin.Writer}

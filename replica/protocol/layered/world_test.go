@@ -86,7 +86,7 @@ func (w *world) begin(nd *node, bootstrap bool) error {
 	}
 	nd.journal = protocol.NewJournal(nd.disk)
 	factory := Wrap(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) Inner {
-		return gus.New(c, j, r, gus.Mistakes{})
+		return gus.New(c, j, r)
 	})
 	m, err := member.Start(c, nd.journal, func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) member.Inner {
 		inner := factory(c, j, r)
