@@ -31,20 +31,19 @@ func Recall(state *peerv1.KeyState, c *peerv1.Command) *peerv1.Answer {
 	if c.Session == 0 {
 		return nil
 	}
-	at := sessionAt(state, c.Session)
-	if at < 0 {
-		if state.Horizon != 0 && !after(c.IssuedAt, c.Session, state.Horizon, state.HorizonSession) {
+	if at := sessionAt(state, c.Session); at >= 0 {
+		s := state.Sessions[at]
+		for _, d := range s.Done {
+			if d.Number == c.Number {
+				return d.Answer
+			}
+		}
+		if c.Number < s.FirstIncomplete {
 			return Forgotten
 		}
-		return nil
 	}
-	s := state.Sessions[at]
-	for _, d := range s.Done {
-		if d.Number == c.Number {
-			return d.Answer
-		}
-	}
-	if c.Number < s.FirstIncomplete {
+	// A session that is known may have been forgotten before, with what it had done until then.
+	if state.Horizon != 0 && !after(c.IssuedAt, c.Session, state.Horizon, state.HorizonSession) {
 		return Forgotten
 	}
 	return nil

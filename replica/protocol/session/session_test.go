@@ -54,6 +54,25 @@ func TestForgottenSessionsAreNotExecutedAgain(t *testing.T) {
 	}
 }
 
+// A session with several rmws in progress may be forgotten with one of them, and be known again by another one.
+func TestASessionThatComesBackExecutesNothingAgain(t *testing.T) {
+	state := &peerv1.KeyState{}
+	command := func(session, number uint64, at int64) *peerv1.Command {
+		return &peerv1.Command{Session: session, Number: number, FirstIncomplete: 1, IssuedAt: at}
+	}
+	run(state, command(7, 1, 1000), []byte("1"))
+	run(state, command(8, 1, 1001+sessionsKeptFor), []byte("2")) // session 7 is forgotten
+	if _, fresh := run(state, command(7, 2, 1002), nil); !fresh {
+		t.Fatal("an rmw that was issued after what was forgotten is refused")
+	}
+	if a, fresh := run(state, command(7, 1, 1000), nil); fresh || !a.Expired {
+		t.Errorf("a forgotten rmw of a session that came back is answered %v, executed again: %v", a, fresh)
+	}
+	if a, fresh := run(state, command(7, 2, 1002), nil); fresh || a.Expired {
+		t.Errorf("the duplicate of an rmw that is remembered is answered %v, executed again: %v", a, fresh)
+	}
+}
+
 func TestAnswersAreBounded(t *testing.T) {
 	state := &peerv1.KeyState{}
 	large := &peerv1.Command{Session: 7, Number: 1, FirstIncomplete: 1, IssuedAt: 1000}

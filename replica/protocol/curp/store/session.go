@@ -100,23 +100,22 @@ func (all *sessions) load(key, raw []byte) bool {
 // recall returns the answer that a request already got, or nil if it is new. What may be the duplicate of something
 // forgotten counts as one.
 func (all *sessions) recall(c *peerv1.Command) *peerv1.Answer {
-	s, known := all.byID[c.Session]
-	if !known {
-		h := &all.horizon
-		if c.IssuedAt != 0 && h.SeenAt != 0 && !seenAfter(c.IssuedAt, c.Session, h.SeenAt, h.Session) {
+	if s := all.byID[c.Session]; s != nil {
+		if _, known := slices.BinarySearch(s.done, c.Number); known {
+			raw, _ := all.newest(doneKey(c.Session, c.Number))
+			a := &peerv1.Answer{}
+			if err := decode(a, raw); err != nil {
+				all.outbox.Fault("an answer on disk is damaged: %w", err)
+			}
+			return a
+		}
+		if c.Number < s.FirstIncomplete {
 			return forgotten
 		}
-		return nil
 	}
-	if _, known := slices.BinarySearch(s.done, c.Number); known {
-		raw, _ := all.newest(doneKey(c.Session, c.Number))
-		a := &peerv1.Answer{}
-		if err := decode(a, raw); err != nil {
-			all.outbox.Fault("an answer on disk is damaged: %w", err)
-		}
-		return a
-	}
-	if c.Number < s.FirstIncomplete {
+	// A session that is known may have been forgotten before, with what it had done until then.
+	h := &all.horizon
+	if c.IssuedAt != 0 && h.SeenAt != 0 && !seenAfter(c.IssuedAt, c.Session, h.SeenAt, h.Session) {
 		return forgotten
 	}
 	return nil
