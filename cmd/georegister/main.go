@@ -21,6 +21,6 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	command.AddCommand(newDevCommand(), newReplicaCommand(), newWitnessCommand(), newProtocolsCommand(),
-		newSimulateCommand(), newBenchCommand(), newCheckCommand(), newVerificationCommand())
+		newSimulateCommand(), newExploreCommand(), newBenchCommand(), newCheckCommand(), newVerificationCommand())
 	return command
 }

@@ -86,6 +86,10 @@ var areas = []struct {
 		"replica/capability",
 		"replica/protocol", "replica/profile", "replica/history", "witness", "workload",
 	}},
+	{"replica/explorer", []string{
+		"api/peer", "replica/register", "replica/view", "replica/protocol", "replica/history",
+		"replica/simulator/kernel", "replica/simulator/diagram",
+	}},
 	{"replica/runtime", []string{
 		"api/peer", "replica/register", "replica/view", "replica/capability", "replica/protocol", "replica/history",
 		"replica/storage", "replica/transport",

@@ -20,7 +20,7 @@ var narrow = []string{
 	"controllers/build", "controllers/chaosmesh", "controllers/decide/emulation", "controllers/decide/facts",
 	"controllers/decide/message", "controllers/decide/status", "controllers/decide/views", "controllers/members",
 	"controllers/world", "dev", "hack", "plugin", "replica/configfile",
-	"replica/durable", "replica/history", "replica/listener", "replica/membership", "replica/meter",
+	"replica/durable", "replica/explorer", "replica/history", "replica/listener", "replica/membership", "replica/meter",
 	"replica/node", "replica/profile", "replica/proof", "replica/protocol/abd", "replica/protocol/catalog",
 	"replica/protocol/epaxos", "replica/protocol/quorum", "replica/protocol/slab", "replica/protocol/wire",
 	"replica/register",

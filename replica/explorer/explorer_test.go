@@ -1,0 +1,214 @@
+package explorer_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/explorer"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/catalog"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// toy is a member that asks the next one about each operation, and answers when that has answered: nothing is agreed.
+type toy struct {
+	config protocol.Config
+	asked  map[uint64]register.Operation
+	out    protocol.Effects
+	silent bool // it never answers
+}
+
+func (*toy) Tick(protocol.Instant)          {}
+func (*toy) Pace(_, _ time.Duration)        {}
+func (y *toy) Pending() int                 { return len(y.asked) }
+func (*toy) Unfinished() []protocol.Request { return nil }
+func (*toy) Doubted() bool                  { return false }
+
+func (y *toy) Submit(r protocol.Request) {
+	y.asked[r.Handle] = r.Operation
+	to := view.MemberID(int(y.config.Self)%y.config.View.Size() + 1)
+	m := &peerv1.Message{Kind: peerv1.Kind_READ1, Op: r.Handle}
+	y.out.Send = append(y.out.Send, protocol.Envelope{To: to, Message: m})
+}
+
+func (y *toy) Receive(from view.MemberID, m *peerv1.Message) {
+	if m.Kind == peerv1.Kind_READ1 {
+		if !y.silent {
+			answer := &peerv1.Message{Kind: peerv1.Kind_READ1_REPLY, Op: m.Op}
+			y.out.Send = append(y.out.Send, protocol.Envelope{To: from, Message: answer})
+		}
+		return
+	}
+	if _, found := y.asked[m.Op]; found {
+		delete(y.asked, m.Op)
+		y.out.Complete = append(y.out.Complete,
+			protocol.Completion{Handle: m.Op, Result: register.Result{Status: register.OK}})
+	}
+}
+
+func (y *toy) Ready() protocol.Effects {
+	e := y.out
+	y.out = protocol.Effects{}
+	return e
+}
+
+func startToy(silent bool) explorer.Start {
+	return func(c protocol.Config, _ *protocol.Journal) (protocol.Protocol, error) {
+		return &toy{config: c, asked: map[uint64]register.Operation{}, silent: silent}, nil
+	}
+}
+
+// sessions reads sessions of members 1 to n.
+func sessions(t *testing.T, text string, n int) []explorer.Session {
+	t.Helper()
+	all, err := explorer.ParseSessions(text, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// explore explores a scope to its end.
+func explore(t *testing.T, s explorer.Scope, o explorer.Options) explorer.Report {
+	t.Helper()
+	r, err := explorer.Explore(t.Context(), s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Failure == nil && !r.Complete {
+		t.Fatalf("it ended before it was complete: %+v", r)
+	}
+	return r
+}
+
+// Two reads of two pairs of members that never meet have four states each: not begun, asked, answered, ended. Of the
+// pairs of these, 11 have no read that ended beside another one that began; of the four in which one has ended and
+// the other is under way, it may or may not have ended before that began; and if both have ended, either was first,
+// or none.
+func TestEveryStateIsFoundOnce(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		r := explore(t, explorer.Scope{
+			Start: startToy(false), Members: 4, Sessions: sessions(t, "1: read; 3: read", 4),
+		}, explorer.Options{Ordered: ordered, Deviations: -1})
+		if r.Failure != nil {
+			t.Fatalf("%v\n%s", r.Failure, r.Failure.Diagram)
+		}
+		if !ordered && r.States != 11+2*4+3 {
+			t.Errorf("%d states, want 22", r.States)
+		}
+		if r.Ends < 3 || r.Histories < 5 {
+			t.Errorf("ordered %v: %+v", ordered, r.Progress)
+		}
+	}
+}
+
+// A read that is ever to follow a write finds nothing with members that store nothing.
+func TestAViolationIsFoundInTheFewestSteps(t *testing.T) {
+	r := explore(t, explorer.Scope{
+		Start: startToy(false), Members: 2, Sessions: sessions(t, "write; read", 2),
+	}, explorer.Options{})
+	if r.Failure == nil || r.Failure.Class != explorer.Violation || r.Failure.Steps != 6 {
+		t.Fatalf("%+v", r.Failure)
+	}
+	for _, line := range []string{`client 1 at 1: write "k" "a"`, `1 -> 2  READ1`, `client 2 at 2: read "k" = nothing`} {
+		if !strings.Contains(r.Failure.Diagram, line) {
+			t.Errorf("the diagram does not have %q:\n%s", line, r.Failure.Diagram)
+		}
+	}
+}
+
+func TestAnOperationThatDoesNotEndIsFound(t *testing.T) {
+	r := explore(t, explorer.Scope{
+		Start: startToy(true), Members: 2, Sessions: sessions(t, "read", 2),
+	}, explorer.Options{})
+	if r.Failure == nil || r.Failure.Class != explorer.Stuck {
+		t.Fatalf("%+v", r.Failure)
+	}
+}
+
+func TestWhatIsNoScopeIsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"":              "give an operation",
+		"sing":          `unknown operation "sing"`,
+		"4: read":       "name a member from 1 to 3",
+		"x: read":       "name a member from 1 to 3",
+		"write k v w":   `"w" is too much`,
+		"read k v":      `"v" is too much`,
+		"fence k":       "a fence has no key",
+		"rmw k sing.v1": "sing.v1",
+		"read; write,":  "give an operation",
+	} {
+		if _, err := explorer.ParseSessions(text, 3); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"rain": `unknown fault "rain"`, "loss=-1": "give a number from 0 to 15", "loss=x": "give a number",
+		"crash=16": "give a number",
+	} {
+		if _, err := explorer.ParseFaults(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	for want, s := range map[string]explorer.Scope{
+		"0 members":     {},
+		"0 operations":  {Members: 3},
+		"17 operations": {Members: 3, Sessions: sessions(t, strings.Repeat("read,", 16)+"read", 3)},
+		"loss=16":       {Members: 3, Sessions: sessions(t, "read", 3), Faults: explorer.Faults{Losses: 16}},
+		"at member 4":   {Members: 3, Sessions: sessions(t, "4: read", 4)},
+	} {
+		if err := s.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestFaultsAreReadAsTheyAreWritten(t *testing.T) {
+	for _, text := range []string{"none", "timeout=2", "takeover,loss,duplicate=3,crash"} {
+		f, err := explorer.ParseFaults(text)
+		if err != nil || f.String() != text {
+			t.Errorf("%q is %q, %v", text, f, err)
+		}
+	}
+}
+
+// Small scopes of each protocol are right, to their ends.
+func TestScopesAreRight(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		protocol, operations, faults string
+		states                       int // at least
+	}{
+		{"abd", "write; write", "none", 200},
+		{"abd", "write; read", "crash", 1000},
+		{"gryff", "write; write", "none", 200},
+		{"gryff", "write; read", "loss,timeout", 1000},
+		{"gus", "write; read", "none", 1000},
+	} {
+		t.Run(c.protocol+" "+c.operations+" "+c.faults, func(t *testing.T) {
+			t.Parallel()
+			entry, err := catalog.Find(c.protocol)
+			if err != nil {
+				t.Fatal(err)
+			}
+			faults, err := explorer.ParseFaults(c.faults)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := explore(t, explorer.Scope{
+				Start: entry.Start, Members: 3, Regular: entry.Regular(), Sessions: sessions(t, c.operations, 3),
+				Faults: faults,
+			}, explorer.Options{})
+			if r.Failure != nil {
+				t.Fatalf("%v\n%s", r.Failure, r.Failure.Diagram)
+			}
+			t.Logf("%+v", r.Progress)
+			if r.States < c.states {
+				t.Errorf("%d states, want at least %d", r.States, c.states)
+			}
+		})
+	}
+}

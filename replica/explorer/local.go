@@ -1,0 +1,168 @@
+package explorer
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/digest"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// locals are the local states of all members that were found, what inputs make of them, and what those are about.
+// Numbers are given in the order in which things are found, which is the same each time.
+type locals struct {
+	scope     *Scope
+	view      view.View
+	functions *register.Registry
+
+	states      []local
+	numbers     map[digest.State]uint32
+	table       map[uint64]uint32 // local state and input to a transition
+	transitions []transition
+
+	messages      []message
+	messageOf     map[string]uint32
+	requests      []request
+	results       []register.Result
+	resultOf      map[string]uint32
+	last          *process // is in local state lastAt; nil: none is kept
+	lastAt        uint32
+	reconstructed int // processes
+}
+
+// local is a local state of a member: what it was before, and the input that led here, if it was not stored.
+type local struct {
+	parent  uint32
+	by      choice
+	stored  *stored // of a member that is down; nil: it runs
+	batches int     // that are not durable
+	pending int     // operations and other work that are not finished
+}
+
+// stored is all that is left of a member that is down.
+type stored struct {
+	member int
+	boot   uint32
+	disk   []protocol.Mutation
+}
+
+// transition is what an input makes of a local state.
+type transition struct {
+	to    uint32
+	sent  []uint32 // messages
+	ended []ending
+	fault error // the member stops
+}
+
+// ending is the end of an operation.
+type ending struct{ operation, result uint32 }
+
+// message is one that a member sent to another one. Equal ones are one message.
+type message struct {
+	from, to int
+	wire     []byte
+}
+
+// request is an operation as a member is given it, with what it comes after.
+type request struct {
+	operation uint32
+	request   register.Operation
+}
+
+func newLocals(scope *Scope) *locals {
+	l := &locals{
+		scope: scope, view: view.View{Cluster: "explore", Epoch: 1}, functions: register.NewRegistry(),
+		numbers: map[digest.State]uint32{}, table: map[uint64]uint32{},
+		messageOf: map[string]uint32{}, resultOf: map[string]uint32{},
+	}
+	for i := range scope.Members {
+		l.view.Members = append(l.view.Members, view.Member{ID: view.MemberID(i + 1), Site: fmt.Sprintf("s%d", i+1)})
+	}
+	return l
+}
+
+// empty is the local state of a member that has not started yet.
+func (l *locals) empty(member int) uint32 {
+	return l.number(&process{known: l, member: member, disk: &disk{}}, 0, 0)
+}
+
+// number finds the local state of a process, or makes it one.
+func (l *locals) number(p *process, parent uint32, by choice) uint32 {
+	d := p.digest()
+	if n, known := l.numbers[d]; known {
+		return n
+	}
+	s := local{parent: parent, by: by, batches: len(p.batches)}
+	if p.protocol == nil {
+		s.stored = &stored{p.member, p.boot, slices.Clone(p.disk.records)}
+	} else {
+		s.pending = p.protocol.Pending()
+	}
+	n := uint32(len(l.states))
+	l.states = append(l.states, s)
+	l.numbers[d] = n
+	return n
+}
+
+// process returns one in a local state. It is the caller's.
+func (l *locals) process(state uint32) *process {
+	if p := l.last; p != nil && l.lastAt == state {
+		l.last = nil
+		return p
+	}
+	l.reconstructed++
+	var inputs []choice
+	at := state
+	for ; l.states[at].stored == nil; at = l.states[at].parent {
+		inputs = append(inputs, l.states[at].by)
+	}
+	s := l.states[at].stored
+	p := &process{known: l, member: s.member, boot: s.boot, disk: &disk{slices.Clone(s.disk)}}
+	for _, in := range slices.Backward(inputs) {
+		p.do(in)
+	}
+	return p
+}
+
+// step is what an input makes of a local state.
+func (l *locals) step(state uint32, in choice) *transition {
+	key := uint64(state)<<32 | uint64(in)
+	if n, known := l.table[key]; known {
+		return &l.transitions[n]
+	}
+	p := l.process(state)
+	p.do(in)
+	t := p.step
+	if t.fault == nil {
+		t.to = l.number(p, state, in)
+		l.last, l.lastAt = p, t.to
+	}
+	l.table[key] = uint32(len(l.transitions))
+	l.transitions = append(l.transitions, t)
+	return &l.transitions[len(l.transitions)-1]
+}
+
+func (l *locals) message(from, to int, wire []byte) uint32 {
+	key := string(append([]byte{byte(from), byte(to)}, wire...))
+	n, known := l.messageOf[key]
+	if !known {
+		n = uint32(len(l.messages))
+		l.messages = append(l.messages, message{from, to, wire})
+		l.messageOf[key] = n
+	}
+	return n
+}
+
+// result numbers a result by all that clients or checkers regard. It is at least firstResult.
+func (l *locals) result(r register.Result) uint32 {
+	key := fmt.Sprint(r.Status, r.Value.Present(), r.Carstamp, r.Depends, string(r.Value))
+	n, known := l.resultOf[key]
+	if !known {
+		n = firstResult + uint32(len(l.results))
+		l.results = append(l.results, r)
+		l.resultOf[key] = n
+	}
+	return n
+}
