@@ -4,6 +4,8 @@ import (
 	"os"
 	"runtime/debug"
 	"testing"
+
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // TestMain lets garbage gather: worlds are small and end soon, and to collect after every few MiB takes a fifth of the
@@ -13,5 +15,5 @@ func TestMain(m *testing.M) {
 		debug.SetGCPercent(800)
 		debug.SetMemoryLimit(1 << 30)
 	}
-	os.Exit(m.Run())
+	os.Exit(mutants.Main(m))
 }

@@ -8,11 +8,27 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
 // Program is the test program of the package under test, with all mutants.
 type Program struct{ name string }
+
+// shared makes the program that all tests of a package share, if Main runs them; nil: each makes its own.
+var shared func() (string, error)
+
+// Main runs the tests of a package, of which several call Build: they share one program.
+func Main(m *testing.M) int {
+	folder, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "a folder for the program with mutants:", err)
+		return 1
+	}
+	defer os.RemoveAll(folder)
+	shared = sync.OnceValues(func() (string, error) { return build(folder) })
+	return m.Run()
+}
 
 // Build makes the program, unless this is one that Run has started. What a test does beside Run is done by those too.
 func Build(t *testing.T) *Program {
@@ -20,7 +36,12 @@ func Build(t *testing.T) *Program {
 	if os.Getenv(Variable) != "" {
 		return &Program{}
 	}
-	program, err := build(t.TempDir())
+	built := shared
+	if built == nil {
+		folder := t.TempDir()
+		built = func() (string, error) { return build(folder) }
+	}
+	program, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package caspaxos_test
 
 import (
+	"os"
 	"slices"
 	"testing"
 
@@ -18,6 +19,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 	"github.com/georegister/georegister/test/mutants"
 )
+
+func TestMain(m *testing.M) { os.Exit(mutants.Main(m)) }
 
 func TestScripts(t *testing.T) { script.Run(t, "testdata/correct", caspaxos.Factory) }
 

@@ -1,12 +1,15 @@
 package epaxos_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/georegister/georegister/replica/protocol/epaxos"
 	"github.com/georegister/georegister/replica/protocol/script"
 	"github.com/georegister/georegister/test/mutants"
 )
+
+func TestMain(m *testing.M) { os.Exit(mutants.Main(m)) }
 
 func TestScripts(t *testing.T) { script.Run(t, "testdata/correct", epaxos.Factory) }
 

@@ -1,6 +1,7 @@
 package gryff_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/georegister/georegister/replica/history"
@@ -8,6 +9,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol/script"
 	"github.com/georegister/georegister/test/mutants"
 )
+
+func TestMain(m *testing.M) { os.Exit(mutants.Main(m)) }
 
 func TestScripts(t *testing.T) { script.Run(t, "testdata/correct", gryff.Factory) }
 

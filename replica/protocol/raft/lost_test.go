@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -53,6 +54,8 @@ func hear(t *testing.T, p *Protocol, m *raftpb.Message) {
 	}
 	p.Receive(view.MemberID(m.GetFrom()), &peerv1.Message{Kind: peerv1.Kind_RAFT, Raft: raw})
 }
+
+func TestMain(m *testing.M) { os.Exit(mutants.Main(m)) }
 
 // A lost disk may have voted in any term that those who adopted its successor know of. Who was lost may not vote again
 // there.
