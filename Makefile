@@ -30,7 +30,7 @@ SCALE     ?=
 DEPLOY    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-store build-operator test test-race test-clients test-controlplane mutants lint generate demo bench bench-change bench-losses bench-masters bench-protocols bench-memory bench-operator soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down chaos-up chaos-down cluster-kind deploy smoke e2e
+.PHONY: help build build-store build-operator build-mutants test test-race test-clients test-controlplane mutants lint generate demo bench bench-change bench-losses bench-masters bench-protocols bench-memory bench-operator soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down chaos-up chaos-down cluster-kind deploy smoke e2e
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ build-store: ## Build bin/georegister, which needs no Kubernetes
 build-operator: ## Build bin/georegister-operator, which is bin/kubectl-georegister too
 	@GO="$(GO)" hack/build.sh -ldflags '$(LDFLAGS)' -o bin/georegister-operator ./cmd/georegister-operator
 	@ln -sf georegister-operator bin/kubectl-georegister
+
+build-mutants: ## Build bin/georegister-mutants, which has all known mistakes (docs/mutants.md)
+	@$(GO) run ./test/mutants/build
 
 test: ## Run all tests: no root, no Docker, no packages needed
 	$(GO) test -timeout 45m ./...

@@ -145,30 +145,17 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 	})
 }
 
-func TestMistakesOfItsManagerAreFound(t *testing.T) {
+func TestMutantsOfItsManagerAreFound(t *testing.T) {
 	t.Parallel()
-	type mistakes = schedule.PartitionMistakes
-	for _, c := range []struct {
-		name  string
-		wrong mistakes
-		after uint64
-		seeds int
-		class check.Class
-	}{
+	mustFindInCURP(t, []curpHunt{
 		// Terms fence what it told: nobody decides any more.
-		{"a view is told before it is recorded", mistakes{TellsFirst: true}, 0, 500, check.Stuck},
-		{"a master was no backup", mistakes{NoBackup: true}, 0, 500, ""},
-		{"lives are ended early", mistakes{EndsEarly: true}, 0, 500, check.Stuck}, // what is gone is missed, not made up
-		{"the manager alone suspects", mistakes{Alone: true}, 0, 500, check.Broken},
-		{"what is to be recovered is forgotten", mistakes{Forgets: true}, 0, 500, ""},
-		{"a recovery is done before it is", mistakes{Eager: true}, 660, 2000, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			options := curpOptions()
-			options.PartitionMistakes = c.wrong
-			mustFind(t, drawn(options), nil, c.after, c.seeds, found(c.class))
-		})
-	}
+		{"members/tell-partitions-first", nil, 0, 500, check.Stuck},
+		{"members/promote-stranger", nil, 0, 500, ""},
+		{"membership/end-lives-early", nil, 0, 500, check.Stuck}, // what is gone is missed, not made up
+		{"members/suspect-alone", nil, 0, 500, check.Broken},
+		{"membership/forget-formers", nil, 0, 500, ""},
+		{"membership/recover-last-only", nil, 50, 500, ""},
+	})
 }
 
 // A master that never learns that its backups have all that was to be recovered asks them now and then, and not with

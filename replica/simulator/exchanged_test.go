@@ -9,6 +9,7 @@ import (
 
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // drawExchanged makes a schedule in which five members are exchanged for five others, and two of these are cut off
@@ -38,11 +39,9 @@ func drawExchanged(seed uint64) schedule.Schedule {
 func TestAChangeEndsWhenEnoughFragmentsAreThere(t *testing.T) {
 	t.Parallel()
 	start := fragmented()
-	lossy := func(t *testing.T, wrong schedule.ManagerMistakes, seeds uint64) *Failure {
+	lossy := func(t *testing.T, seeds uint64) *Failure {
 		for seed := range seeds {
-			s := drawExchanged(seed + 1)
-			s.Environment.Mistakes = wrong
-			for _, one := range promised(t.Context(), s, start, 4) {
+			for _, one := range promised(t.Context(), drawExchanged(seed+1), start, 4) {
 				if f := Run(one, start, nil).Failure; f != nil {
 					return f
 				}
@@ -50,10 +49,14 @@ func TestAChangeEndsWhenEnoughFragmentsAreThere(t *testing.T) {
 		}
 		return nil
 	}
-	if f := lossy(t, schedule.ManagerMistakes{}, 5); f != nil {
-		t.Errorf("%v\n%s", f, Explain(f))
-	}
-	if lossy(t, schedule.ManagerMistakes{WholeValues: true}, 10) == nil {
-		t.Error("a change that ends as if members stored values whole is not found")
-	}
+	t.Run("of the product", func(t *testing.T) {
+		if f := lossy(t, 5); f != nil {
+			t.Errorf("%v\n%s", f, Explain(f))
+		}
+	})
+	mutants.Build(t).Run(t, "membership/whole-values", "membership/whole-values", func(t *testing.T) {
+		if lossy(t, 10) == nil {
+			t.Error("a change that ends as if members stored values whole is not found")
+		}
+	})
 }

@@ -121,18 +121,20 @@ func drawHalf(seed uint64) schedule.Schedule {
 	return s
 }
 
+// drawHalves is drawHalf with each of its keys in a shard of its own.
+func drawHalves(seed uint64) schedule.Schedule {
+	s := drawHalf(seed)
+	s.Environment.Shards = len(halfKeys)
+	return s
+}
+
 // What waits for other shards has these schedules regular sequential, too.
 func TestGryffRSCFencesShards(t *testing.T) {
 	t.Parallel()
-	draw := func(seed uint64) schedule.Schedule {
-		s := drawHalf(seed)
-		s.Environment.Shards = len(halfKeys)
-		return s
-	}
 	if cluster.ShardOf(halfKeys[0], 2) == cluster.ShardOf(halfKeys[1], 2) {
 		t.Fatal("both keys are in one shard")
 	}
-	mustNotFind(t, draw, Member(gryff.FactoryRSC), 500)
+	mustNotFind(t, drawHalves, Member(gryff.FactoryRSC), 500)
 }
 
 // The model is weaker than linearizability, and schedules come to that: else the others would say nothing of sessions.
@@ -166,28 +168,14 @@ func TestMutantsOfGryffRSCAreFound(t *testing.T) {
 	}
 }
 
-func TestMistakesOfSessionsAreFound(t *testing.T) {
+func TestMutantsOfSessionsAreFound(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name     string
-		careless schedule.SessionMistakes
-	}{
-		{"a failed operation takes the past along", schedule.SessionMistakes{DropAtFailure: true}},
-		{"another coordinator hears nothing of the past", schedule.SessionMistakes{DropAtFailover: true}},
-		{"who moves leaves the past behind", schedule.SessionMistakes{DropAtMove: true}},
-		{"what is told comes without the past", schedule.SessionMistakes{TellBare: true}},
-		{"a fence is not waited for", schedule.SessionMistakes{FenceUnawaited: true}},
-		{"other shards are not waited for", schedule.SessionMistakes{Unfenced: true}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			draw := func(seed uint64) schedule.Schedule {
-				s := drawHalf(seed)
-				s.Environment.SessionMistakes = c.careless
-				if c.careless.Unfenced {
-					s.Environment.Shards = len(halfKeys)
-				}
-				return s
-			}
+	program := mutants.Build(t)
+	for mutant, draw := range map[string]func(uint64) schedule.Schedule{
+		"register/drop-at-failure": drawHalf, "clients/drop-at-failover": drawHalf, "clients/drop-at-move": drawHalf,
+		"clients/tell-bare": drawHalf, "clients/fence-unawaited": drawHalf, "register/unfenced-shards": drawHalves,
+	} { // order is irrelevant: each is a test
+		program.Run(t, mutant, mutant, func(t *testing.T) {
 			mustFind(t, draw, Member(gryff.FactoryRSC), 0, 3000, found(check.Violation))
 		})
 	}

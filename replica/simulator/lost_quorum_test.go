@@ -13,12 +13,12 @@ import (
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // drawLostQuorum is a schedule in which a quorum is lost.
-func drawLostQuorum(seed uint64, wrong schedule.PartitionMistakes) schedule.Schedule {
+func drawLostQuorum(seed uint64) schedule.Schedule {
 	options := curpOptions(faults.Without(faults.CURPKinds(), faults.LostQuorum)...)
-	options.PartitionMistakes = wrong
 	s := schedule.Draw(seed, options)
 	s.AddLostQuorum(kernel.NewStream(seed, kernel.ForPartitions, 5), len(s.Environment.Network.Sites))
 	return s
@@ -26,9 +26,8 @@ func drawLostQuorum(seed uint64, wrong schedule.PartitionMistakes) schedule.Sche
 
 func TestALostQuorumThatIsGivenUpTooSoonIsFound(t *testing.T) {
 	t.Parallel()
-	mustFind(t, func(seed uint64) schedule.Schedule {
-		return drawLostQuorum(seed, schedule.PartitionMistakes{NoReplay: true})
-	}, nil, 0, 500, found(""))
+	mutant := "membership/forsake-witnesses"
+	mutants.Build(t).Run(t, mutant, mutant, func(t *testing.T) { mustFind(t, drawLostQuorum, nil, 0, 500, found("")) })
 }
 
 // A quorum is lost in each schedule, and whatever somebody holds who is left goes on.
@@ -36,7 +35,7 @@ func TestCURPSurvivesLostQuorums(t *testing.T) {
 	t.Parallel()
 	took := map[string]int{}
 	for seed := range uint64(seedsFor(t) / 4) {
-		s := drawLostQuorum(seed+1, schedule.PartitionMistakes{})
+		s := drawLostQuorum(seed + 1)
 		if f := Run(s, nil, func(path string) { took[path]++ }).Failure; f != nil {
 			t.Errorf("%v\n%s", f, Explain(f))
 		}

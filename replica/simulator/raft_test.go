@@ -62,24 +62,22 @@ func TestMistakesOfRaftAreFound(t *testing.T) {
 		{"raft/adopt-blindly", changes, 0, 1000},
 		{"raft/count-one-side", changes, 0, 1000},
 		{"raft/resume-as-new", changes, 0, 1000},
+		{"membership/finish-uncovered", changes, 0, 1000},
 		// raft/count-dead-disks and raft/forget-term: see the protocol's own tests.
 	})
 	for _, c := range []struct {
 		name    string
 		member  member.Mistakes
-		manager schedule.ManagerMistakes
 		options schedule.Options
 		after   uint64
 		seeds   int
 	}{
-		{"VoteAtOnce", member.Mistakes{VoteAtOnce: true}, schedule.ManagerMistakes{}, wipes, 0, 500},
-		{"SkipSettling", member.Mistakes{SkipSettling: true}, schedule.ManagerMistakes{}, wipes, 0, 2000},
-		{"KeepIncarnation", member.Mistakes{KeepIncarnation: true}, schedule.ManagerMistakes{}, wipes, 520, 3000},
-		{"SettledAtOnce", member.Mistakes{SettledAtOnce: true}, schedule.ManagerMistakes{}, changes, 200, 1000},
-		{"a change is finished early", member.Mistakes{}, schedule.ManagerMistakes{Uncovered: true}, changes, 0, 1000},
+		{"VoteAtOnce", member.Mistakes{VoteAtOnce: true}, wipes, 0, 500},
+		{"SkipSettling", member.Mistakes{SkipSettling: true}, wipes, 0, 2000},
+		{"KeepIncarnation", member.Mistakes{KeepIncarnation: true}, wipes, 520, 3000},
+		{"SettledAtOnce", member.Mistakes{SettledAtOnce: true}, changes, 200, 1000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.options.Mistakes = c.manager
 			mustFind(t, drawn(c.options), MemberWith(shortRaft, c.member), c.after, c.seeds, harm)
 		})
 	}

@@ -10,9 +10,8 @@ import (
 )
 
 // drawSplit is a schedule in which partitions are split.
-func drawSplit(seed uint64, wrong schedule.PartitionMistakes) schedule.Schedule {
+func drawSplit(seed uint64) schedule.Schedule {
 	options := curpOptions(faults.Without(faults.CURPKinds(), faults.Split)...)
-	options.PartitionMistakes = wrong
 	s := schedule.Draw(seed, options)
 	options.Faults = faults.CURPKinds()
 	s.AddSplits(kernel.NewStream(seed, kernel.ForPartitions, 7), len(s.Environment.Network.Sites), options)
@@ -24,7 +23,7 @@ func TestCURPSurvivesSplits(t *testing.T) {
 	t.Parallel()
 	took := map[string]int{}
 	for seed := range uint64(seedsFor(t) / 4) {
-		s := drawSplit(seed+1, schedule.PartitionMistakes{})
+		s := drawSplit(seed + 1)
 		if f := Run(s, nil, func(path string) { took[path]++ }).Failure; f != nil {
 			t.Errorf("%v\n%s", f, Explain(f))
 		}
@@ -39,19 +38,11 @@ func TestCURPSurvivesSplits(t *testing.T) {
 
 func TestMistakesOfSplitsAreFound(t *testing.T) {
 	t.Parallel()
-	split := func(seed uint64) schedule.Schedule { return drawSplit(seed, schedule.PartitionMistakes{}) }
 	mustFindInCURP(t, []curpHunt{
-		{"store/split-off-empty", split, 0, 100, ""},
-		{"store/split-off-without-sessions", split, 0, 300, ""},
-		{"store/keep-forgotten-split", split, 360, 1000, ""},
-		{"store/drop-split-at-once", split, 0, 300, ""},
+		{"store/split-off-empty", drawSplit, 0, 100, ""},
+		{"store/split-off-without-sessions", drawSplit, 0, 300, ""},
+		{"store/keep-forgotten-split", drawSplit, 360, 1000, ""},
+		{"store/drop-split-at-once", drawSplit, 0, 300, ""},
+		{"membership/split-unsynced", drawSplit, 150, 500, ""},
 	})
-}
-
-// What witnesses have has to be waited for.
-func TestASplitThatDoesNotWaitIsFound(t *testing.T) {
-	t.Parallel()
-	mustFind(t, func(seed uint64) schedule.Schedule {
-		return drawSplit(seed, schedule.PartitionMistakes{Splits: true})
-	}, nil, 340, 500, found(""))
 }

@@ -220,9 +220,6 @@ func (c *Client) anonymous() bool { return c.session>>56%3 == 0 }
 
 // retry asks the next node.
 func (c *Client) retry() {
-	if c.env.SessionMistakes.DropAtFailover {
-		c.Operation.After = nil
-	}
 	c.ask(c.store.Next(c.Target))
 }
 

@@ -44,9 +44,6 @@ func (c *Client) aside(before time.Duration, more bool) bool {
 	case schedule.AsideMove:
 		c.Took("session.move")
 		c.home = a.Whom
-		if c.env.SessionMistakes.DropAtMove {
-			c.past = register.Past{}
-		}
 	case schedule.AsideDie:
 		c.Took("session.die")
 		c.reborn()
@@ -57,10 +54,6 @@ func (c *Client) aside(before time.Duration, more bool) bool {
 		c.fence(schedule.Aside{})
 		return true
 	case schedule.AsideFenceAndTell:
-		if c.env.SessionMistakes.TellBare {
-			c.tell(a, nil)
-			break
-		}
 		c.fence(a)
 		return true
 	}
@@ -89,9 +82,6 @@ func (c *Client) attach(op *register.Operation) {
 
 // tell sends a message to another client.
 func (c *Client) tell(a schedule.Aside, past []byte) {
-	if c.env.SessionMistakes.TellBare {
-		past = nil
-	}
 	to := c.All[a.Whom]
 	c.diagram.Remark("%s tells %s, with a past of %d", c.Name, to.Name, len(past))
 	t := telling{from: c.Name, sent: c.Recorder.Stamp(), past: past, about: c.about}
@@ -121,10 +111,6 @@ func (c *Client) told(t telling) {
 // fence writes the past back, in as many fences as that takes, before anything else.
 func (c *Client) fence(then schedule.Aside) {
 	c.fencing, c.began, c.then = true, c.Recorder.Stamp(), then
-	if c.env.SessionMistakes.FenceUnawaited && c.past.Len() > 0 {
-		c.fenced()
-		c.fencing, c.began = true, -1
-	}
 	c.goOnFencing()
 }
 
@@ -142,9 +128,6 @@ func (c *Client) goOnFencing() {
 // fenced notes the end of a fence.
 func (c *Client) fenced() {
 	c.fencing = false
-	if c.began < 0 {
-		return
-	}
 	c.Took("session.fence")
 	c.Fences = append(c.Fences, history.Fence{Client: c.Name, Invoked: c.began, Returned: c.Recorder.Stamp()})
 	if c.then.Kind == schedule.AsideFenceAndTell {
@@ -183,7 +166,4 @@ func (c *Client) learned(r register.Result) {
 		c.Took("session.depends")
 	}
 	c.past.Learn(&c.Operation, r)
-	if r.Status == register.Unknown && c.env.SessionMistakes.DropAtFailure {
-		c.past = register.Past{}
-	}
 }

@@ -49,7 +49,7 @@ func (w *Cluster) Arrive(m *network.Message) {
 		w.Took("change.other-epoch")
 		if w.Environment.Partitioned != nil {
 			w.teach(m.View, nd, from) // what comes from another view has to be refused by the member that gets it
-		} else if !w.Environment.Mistakes.AnyEpoch {
+		} else if !w.Environment.Mixed {
 			w.teach(m.View, nd, from)
 			w.Diagram.Dropped(m.From, m.To, m.Content, "another view")
 			return

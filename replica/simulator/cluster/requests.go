@@ -93,9 +93,6 @@ type barrier struct {
 func (nd *Node) submitAfter(op register.Operation, who asked, deadline, now protocol.Instant) {
 	w := nd.World
 	b, parts := register.NewBarrier(op, nd.place)
-	if w.Environment.SessionMistakes.Unfenced && op.Kind != register.Fence {
-		parts = nil
-	}
 	if len(parts) == 0 {
 		nd.hand(b.Operation(), who, deadline, now)
 		return

@@ -1,9 +1,6 @@
 package cluster
 
-import (
-	"github.com/georegister/georegister/replica/simulator/schedule"
-	"github.com/georegister/georegister/replica/view"
-)
+import "github.com/georegister/georegister/replica/view"
 
 // Archive is all views that were ever made: nodes and calls name them by position.
 type Archive struct {
@@ -31,10 +28,7 @@ func (w *Cluster) noteHeld(position int) {
 		return nd.Held == position && !nd.Lost
 	})
 	for i := range w.Made {
-		if w.Environment.Partitioned != nil && w.Environment.Partitioned.Mistakes.TellsFirst {
-			return
-		}
-		if other := &w.Made[i]; v.Held && i != position && other.Held && other.Epoch == v.Epoch && w.Environment.Mistakes == (schedule.ManagerMistakes{}) {
+		if other := &w.Made[i]; v.Held && i != position && other.Held && other.Epoch == v.Epoch {
 			w.Fail("two views of epoch %d are committed", v.Epoch)
 		}
 	}

@@ -46,7 +46,6 @@ func (m *Manager) step() {
 	case c != nil && !c.concluded:
 		s.Join, s.Leave = m.founders(c), c.leaving
 	}
-	m.mislead(&s)
 	switch d := membership.Decide(s); {
 	case d.Err != nil:
 		m.Fail("%w", d.Err)
@@ -71,14 +70,6 @@ func (m *Manager) Take(c *change, d membership.Decision) {
 	case membership.Finished:
 		if len(d.Rest) > 0 {
 			m.Took("change.hurried")
-		}
-		if m.wrong.Forgets && !m.Settled {
-			position := m.Add(d.Next)
-			for _, member := range d.Next.Members {
-				m.callWith(m.Nodes[member.ID-1], position)
-			}
-			m.Take(c, membership.Decide(membership.Snapshot{View: m.Made[m.Record].View, Abandon: true}))
-			return
 		}
 	case membership.Abandoned:
 		c.abandoned = true
@@ -123,10 +114,6 @@ func (m *Manager) begin(f *faults.Injected, v view.View) {
 			nd.GiveUp()
 		}
 	}
-	if m.wrong.SameID && leave > 0 && leaving[0].Gone {
-		m.reuse(v, leaving[0])
-		return
-	}
 	for i := range join {
 		nd := m.recruit()
 		if i < len(leaving) {
@@ -165,18 +152,6 @@ func (m *Manager) leavers(f *faults.Injected, v view.View) []*cluster.Node {
 	return order
 }
 
-// reuse is a mistake: an empty disk takes the place of a member under its ID, as if it were one of the first.
-func (m *Manager) reuse(v view.View, nd *cluster.Node) {
-	nd.Wipe()
-	nd.Gone, nd.Lost = false, false
-	v.Members = slices.Clone(v.Members)
-	v.Members[v.Index(nd.Config.Self)].Disk = nd.Disk()
-	v.Epoch++
-	m.write(v)
-	nd.Enter(m.Record)
-	nd.Boot()
-}
-
 // founders are the newcomers of a change, with the disks that they have named.
 func (m *Manager) founders(c *change) (all []membership.Founder) {
 	for _, nd := range c.newcomers {
@@ -209,9 +184,6 @@ func (m *Manager) propose(c *change, joint view.View) bool {
 
 // fragments says how the members store large values, as whoever decides on changes has to know.
 func (m *Manager) fragments() view.Fragments {
-	if m.wrong.WholeValues {
-		return view.Fragments{}
-	}
 	return view.Fragments{Data: m.Environment.Data, Faults: m.Environment.Losses}
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/georegister/georegister/replica/simulator/cluster"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
-	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -19,7 +18,6 @@ import (
 // record; if that is lost it is rebuilt from what members say.
 type Manager struct {
 	*cluster.Cluster
-	wrong schedule.ManagerMistakes
 
 	// What survives a crash of it, with the record.
 	Change         *change // in progress, or nil
@@ -49,7 +47,7 @@ type Manager struct {
 
 // New makes a manager of a cluster with its first view; nodes are how many members that has.
 func New(w *cluster.Cluster, first view.View, nodes int) *Manager {
-	m := &Manager{Cluster: w, Administrator: Administrator{Cluster: w}, wrong: w.Environment.Mistakes, spare: nodes}
+	m := &Manager{Cluster: w, Administrator: Administrator{Cluster: w}, spare: nodes}
 	policy := w.Draws(kernel.ForManager, 1)
 	m.operatorPolicy = policy.Chance(500) || w.Environment.OperatorPolicy
 	m.ForgetAnswers()
@@ -83,7 +81,6 @@ func (m *Manager) crash() {
 	m.Took("change.crash")
 	m.Diagram.Remark("the manager crashes")
 	m.ForgetAnswers()
-	m.recall()
 	m.away = m.Now + m.Draw.Between(0, 6*m.pace.For)
 	if len(m.Made) > 1 && m.Losses == 0 && m.Environment.Partitioned == nil && m.Draw.Chance(150) {
 		m.Took("change.record-lost")

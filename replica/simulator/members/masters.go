@@ -48,19 +48,11 @@ func (m *Manager) stepOfPartitions(s membership.Snapshot) {
 		return
 	case m.replaceWitness() || m.succeed(&s):
 		return
-	case d.Rebuild && m.Losses > 0 && !m.Environment.Partitioned.Mistakes.TellsFirst:
+	case d.Rebuild && m.Losses > 0:
 		m.Took("change.record-behind")
 		m.Diagram.Remark("the record is not what members hold")
 		m.LoseRecord()
 		return
-	}
-	if m.Environment.Partitioned.Mistakes.Alone {
-		d = membership.Decide(m.presume(s))
-	}
-	if m.Environment.Partitioned.Mistakes.Splits {
-		if next := m.splitAtOnce(&s); next.Epoch > 0 {
-			d = membership.Decision{Next: next}
-		}
 	}
 	if d.Kind == membership.Begun {
 		if m.propose(m.Change, d.Next) {
@@ -111,7 +103,7 @@ var decided = map[membership.Kind]string{
 
 // noteDecision records a view, and counts what it does.
 func (m *Manager) noteDecision(s *membership.Snapshot, d membership.Decision) {
-	wrong, next := &m.Environment.Partitioned.Mistakes, d.Next
+	next := d.Next
 	next.Partitions = slices.Clone(next.Partitions)
 	for _, change := range d.Changes {
 		if path, counts := decided[change.Kind]; counts {
@@ -134,32 +126,12 @@ func (m *Manager) noteDecision(s *membership.Snapshot, d membership.Decision) {
 		if len(after.Backups) < min(len(before.Backups), s.Placement.Faults) {
 			m.Fail("partition %d has the backups %v in term %d, and goes on with %v", i, before.Backups, before.Term, after.Backups)
 		}
-		if wrong.Eager {
-			after.Formers = after.Formers[len(after.Formers)-1:]
-		}
-		if wrong.Forgets {
-			after.Formers = nil
-		}
-	}
-	if wrong.TellsFirst && !m.Settled && m.Draw.Chance(500) {
-		m.tellFirst(next)
-		return
 	}
 	m.write(next)
 }
 
-// tellFirst is a mistake: a view is told, and forgotten, so that the record is behind what members hold.
-func (m *Manager) tellFirst(next view.View) {
-	position := m.Add(next)
-	for _, member := range next.Members {
-		m.callWith(m.Nodes[member.ID-1], position)
-	}
-	m.crash()
-}
-
 // noteMaster counts why a partition gets another master, and sees to it that there is a reason.
 func (m *Manager) noteMaster(s *membership.Snapshot, i int, before, after *view.Partition) {
-	wrong := &m.Environment.Partitioned.Mistakes
 	entry := s.View.Members[s.View.Index(before.Master)]
 	lost := slices.ContainsFunc(s.Members, func(r membership.MemberReport) bool {
 		return r.Member == before.Master && (i < len(r.Partitions) && r.Partitions[i].Lost || r.Disk != entry.Disk)
@@ -171,20 +143,6 @@ func (m *Manager) noteMaster(s *membership.Snapshot, i int, before, after *view.
 	m.TookWithFaults("curp.failover")
 	if len(before.Formers) > 0 {
 		m.Took("curp.recovering-failover")
-	}
-	if !wrong.NoBackup {
-		return
-	}
-	for _, member := range s.View.Members { // one that was none, though the view says otherwise
-		if !slices.Contains(before.Backups, member.ID) && member.ID != before.Master && member.ID != after.Master && s.Alive(member.ID) {
-			after.Backups = append(slices.DeleteFunc(slices.Clone(after.Backups), func(id view.MemberID) bool { return id == member.ID }), after.Master)
-			after.Witnesses = nil
-			after.Master = member.ID
-			for f := range after.Formers {
-				after.Formers[f].Backups = append(slices.Clone(after.Formers[f].Backups), member.ID)
-			}
-			return
-		}
 	}
 }
 
@@ -228,16 +186,6 @@ func cutOff(s *membership.Snapshot, before *view.Partition, successor view.Membe
 		}
 	}
 	return links[before.Master] < links[successor] && links[before.Master] <= len(before.Backups) // itself among them
-}
-
-// presume is a mistake: a snapshot in which nobody hears who did not answer the manager for a round or two.
-func (m *Manager) presume(s membership.Snapshot) membership.Snapshot {
-	silent := func(id view.MemberID) bool { return m.Now-m.answers[id-1].At > 2*m.pace.For }
-	s.Members = slices.Clone(s.Members)
-	for i := range s.Members {
-		s.Members[i].Hears = slices.DeleteFunc(slices.Clone(s.Members[i].Hears), silent)
-	}
-	return s
 }
 
 // replaceWitness has another one come for a witness whose disk is lost, and reports whether it did.
@@ -295,15 +243,6 @@ func (m *Manager) restoreWitness() bool {
 // direct has witnesses begin and end lives. Orders are lost, late or doubled as calls are.
 func (m *Manager) direct(s membership.Snapshot) {
 	start, end := membership.Lives(s)
-	if m.Environment.Partitioned.Mistakes.EndsEarly {
-		for _, r := range s.Witnesses {
-			for _, life := range r.Lives {
-				if life.Term < s.View.Partitions[life.Partition].Term {
-					end = append(end, life)
-				}
-			}
-		}
-	}
 	for _, life := range start {
 		m.Took("curp.start")
 		entry, _ := s.View.Witness(life.Witness)
@@ -336,22 +275,4 @@ func (m *Manager) order(life membership.Life, q *witnessv1.Message) {
 	if m.Draw.Chance(100) { // long on its way
 		send(m.Draw.Between(0, 20*m.Environment.Retry))
 	}
-}
-
-// splitAtOnce is a mistake: a view in which a partition is split although witnesses have what its backups lack, or no
-// view.
-func (m *Manager) splitAtOnce(s *membership.Snapshot) (next view.View) {
-	parent, child := s.View.NextSplit()
-	p := s.View.Partitions[parent]
-	if s.Placement.Partitions <= child || s.View.Joint() || len(p.Formers) > 0 || len(p.Witnesses) == 0 || !m.Made[m.Record].Held {
-		return next
-	}
-	next = s.View
-	next.Epoch++
-	next.Issued, next.Founded, next.Partitions = s.View.LastIssued(), s.View.FoundedPartitions(), slices.Clone(s.View.Partitions)
-	p.Term, p.Formers, p.Empty = next.Epoch, []view.Former{p.Former()}, false
-	next.Partitions[parent] = p
-	p.Split = next.Epoch
-	next.Partitions = append(next.Partitions, p)
-	return next
 }

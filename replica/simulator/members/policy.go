@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/georegister/georegister/replica/membership"
-	"github.com/georegister/georegister/replica/simulator/cluster"
 )
 
 // policy adds to a snapshot what the manager makes of a change: by the operator's policy in some schedules, at random
@@ -41,34 +40,4 @@ func (m *Manager) judge(c *change, s *membership.Snapshot) {
 			s.Lost = append(s.Lost, member.ID)
 		}
 	}
-}
-
-// mislead puts known mistakes back: who holds a joint view counts as done with its part in the change, or who holds
-// an earlier view, and so has nothing to do yet, does.
-func (m *Manager) mislead(s *membership.Snapshot) {
-	if !s.View.Joint() || !m.wrong.Uncovered && !m.wrong.AnyView {
-		return
-	}
-	digest := m.Made[m.Record].Digest
-	for i := range s.Members {
-		said := &s.Members[i]
-		if m.wrong.Uncovered && said.Digest == digest || m.wrong.AnyView && said.Digest != digest {
-			said.Digest, said.Settled, said.Fetched = digest, true, true
-		}
-	}
-	if m.wrong.Uncovered {
-		s.Absent = s.View.IDs()
-	}
-}
-
-// recall puts a known mistake back: after a crash the manager takes the joint view for the record again, as from a
-// stale copy of it, though the view after the change is recorded; and the administrator asks for the members before the
-// change.
-func (m *Manager) recall() {
-	c := m.Change
-	if !m.wrong.StaleRecord || m.Settled || m.Lost || c == nil || !c.concluded || c.abandoned {
-		return
-	}
-	m.Record = slices.IndexFunc(m.Made, func(v cluster.Made) bool { return v.Epoch == c.joint })
-	c.concluded, c.patience = false, 1
 }

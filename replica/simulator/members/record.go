@@ -8,7 +8,6 @@ import (
 	"github.com/georegister/georegister/replica/simulator/cluster"
 	"github.com/georegister/georegister/replica/simulator/diagram"
 	"github.com/georegister/georegister/replica/simulator/faults"
-	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -20,8 +19,7 @@ func (m *Manager) Add(v view.View) int {
 		switch other := &m.Made[i]; {
 		case other.Digest == digest:
 			return i
-		case m.Environment.Partitioned != nil && m.Environment.Partitioned.Mistakes.TellsFirst:
-		case other.Epoch == v.Epoch && other.Losses == m.Losses && m.wrong == schedule.ManagerMistakes{}:
+		case other.Epoch == v.Epoch && other.Losses == m.Losses:
 			m.Fail("two views of epoch %d were recorded", v.Epoch)
 		}
 	}
@@ -80,7 +78,7 @@ func (m *Manager) rebuild() {
 	switch {
 	case d.Err != nil && m.Environment.Partitioned != nil && m.Settled:
 		m.intervene(m.Add(found))
-	case d.Err != nil && m.Environment.Partitioned == nil && m.wrong == schedule.ManagerMistakes{}:
+	case d.Err != nil && m.Environment.Partitioned == nil:
 		m.Fail("rebuild the record: %w", d.Err)
 	}
 	if !d.Known {

@@ -40,11 +40,6 @@ func (m *Manager) rescue(s membership.Snapshot) {
 		return
 	}
 	m.account(s, &d)
-	if m.Environment.Partitioned.Mistakes.NoReplay {
-		for i := range d.View.Partitions {
-			d.View.Partitions[i].Formers = nil
-		}
-	}
 	m.QuorumLoss.GivenUp, m.QuorumLoss.At = true, m.Now
 	m.Took("curp.rescued")
 	m.Diagram.Remark("the lost quorum is given up: partitions %v go on from learners, %v are empty, of %v something is lost", d.Behind, d.Emptied,

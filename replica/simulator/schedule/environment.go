@@ -11,29 +11,30 @@ import (
 
 // Environment is what a world is like when no fault is in force.
 type Environment struct {
-	Network         profile.Profile
-	Shards          int
-	Jitter          int           // a message's extra delay, in thousandths of its one-way delay, at most
-	Disks           []Window      // how long an fsync takes, by node
-	Gather          time.Duration // a node may let inputs gather for so long before a turn; 0: one turn per input
-	Sealed          bool          // messages go through their wire format, and must not be changed once sent
-	Retry           time.Duration
-	Suspect         time.Duration
-	ClientRTT       time.Duration // between a client and the replica at its site
-	Patience        time.Duration // how long clients wait for an attempt; 0: for ever
-	Deadline        time.Duration // what clients give the protocol; 0: none
-	Shuffled        bool          // each process has a random opinion of which members are near
-	Skewed          bool          // clocks of nodes start at different readings and drift
-	Named           bool          // clients give their writes IDs too, and repeat them as they do rmws
-	Regular         bool          // clients are sessions of a regular protocol
-	Doubtful        bool          // disks may be older copies: a process that starts has to ask the others
-	Losses          int           // how many members may have lost their disks at once; 0: any minority
-	Data            int           // how many fragments restore a value; 0: values are stored whole
-	SessionMistakes SessionMistakes
-	Mistakes        ManagerMistakes
-	OperatorPolicy  bool         // members change by the operator's policy; else only in some worlds
-	ClockStops      bool         // the mistake that a clock stands still with its machine (Pause)
-	Partitioned     *Partitioned // what there is in a world with masters; nil: there are none
+	Network        profile.Profile
+	Shards         int
+	Jitter         int           // a message's extra delay, in thousandths of its one-way delay, at most
+	Disks          []Window      // how long an fsync takes, by node
+	Gather         time.Duration // a node may let inputs gather for so long before a turn; 0: one turn per input
+	Sealed         bool          // messages go through their wire format, and must not be changed once sent
+	Retry          time.Duration
+	Suspect        time.Duration
+	ClientRTT      time.Duration // between a client and the replica at its site
+	Patience       time.Duration // how long clients wait for an attempt; 0: for ever
+	Deadline       time.Duration // what clients give the protocol; 0: none
+	Shuffled       bool          // each process has a random opinion of which members are near
+	Skewed         bool          // clocks of nodes start at different readings and drift
+	Named          bool          // clients give their writes IDs too, and repeat them as they do rmws
+	Regular        bool          // clients are sessions of a regular protocol
+	Doubtful       bool          // disks may be older copies: a process that starts has to ask the others
+	Losses         int           // how many members may have lost their disks at once; 0: any minority
+	Data           int           // how many fragments restore a value; 0: values are stored whole
+	OperatorPolicy bool          // members change by the operator's policy; else only in some worlds
+	ClockStops     bool          // a clock stands still while its machine is suspended (faults.Pause)
+	// Mixed has the network deliver what comes from another view, of which nobody learns by that: members have to
+	// refuse it themselves.
+	Mixed       bool
+	Partitioned *Partitioned // what there is in a world with masters; nil: there are none
 }
 
 // Window is a range of durations, both ends included.

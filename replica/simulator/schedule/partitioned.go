@@ -24,15 +24,14 @@ type Partitioned struct {
 	Suspect     time.Duration // for how long who is not heard is taken for one that is
 	Calls       faults.Fault  // how often the manager calls, and how badly
 	FalseAlarms int           // in how many of 1000 rounds somebody is said not to be heard who is
-	Mistakes    PartitionMistakes
-	Believing   bool // that a witness on an older copy is believed is left to clients to notice
+	Believing   bool          // that a witness on an older copy is believed is left to clients to notice
 }
 
 // drawPartitioned makes a schedule one of CURP. It draws from a stream of its own.
 func (s *Schedule) drawPartitioned(seed uint64, n int, options Options) {
 	draw := kernel.NewStream(seed, kernel.ForPartitions, 0)
 	retry := s.Environment.Retry
-	p := &Partitioned{Protocol: options.Partitioned, Slots: 8 << draw.Below(4), FalseAlarms: []int{0, 20, 60}[draw.Below(3)], Mistakes: options.PartitionMistakes}
+	p := &Partitioned{Protocol: options.Partitioned, Slots: 8 << draw.Below(4), FalseAlarms: []int{0, 20, 60}[draw.Below(3)]}
 	p.Sync.After = 2 + draw.Below(20)
 	p.Sync.Delay = draw.Between(time.Millisecond, retry)
 	p.Sync.Lease = draw.Between(retry, 4*retry)

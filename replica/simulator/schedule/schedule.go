@@ -75,11 +75,8 @@ type Options struct {
 	// nothing then.
 	Partitioned *definition.Partitioned
 
-	Mistakes          ManagerMistakes
-	PartitionMistakes PartitionMistakes
-	SessionMistakes   SessionMistakes
-	OperatorPolicy    bool // members change by the operator's policy in every world, not only in some
-	Dedicated         bool // every world's witnesses have pods of their own, not only some worlds'
+	OperatorPolicy bool // members change by the operator's policy in every world, not only in some
+	Dedicated      bool // every world's witnesses have pods of their own, not only some worlds'
 }
 
 // Shares of read-modify-writes for Options.RMWs: of a protocol that has them, and of one that refuses them.
@@ -103,7 +100,7 @@ func Draw(seed uint64, options Options) Schedule {
 	n := options.Members[draw.Below(len(options.Members))]
 	s := Schedule{Seed: seed, Abandon: 100}
 	s.Environment = drawEnvironment(draw, n, max(options.Shards, 1))
-	s.Environment.Mistakes, s.Environment.OperatorPolicy, s.Environment.Losses, s.Environment.Data = options.Mistakes, options.OperatorPolicy, options.Losses, options.Data
+	s.Environment.OperatorPolicy, s.Environment.Losses, s.Environment.Data = options.OperatorPolicy, options.Losses, options.Data
 	if options.Impatient {
 		s.Environment.Suspect = s.Environment.Retry / 8
 	}

@@ -13,7 +13,7 @@ import (
 // drawSessions has the clients be sessions: most reads may be regular, and between operations they fence, tell others
 // something, move and die. Schedules differ in how often. All is drawn from a stream of its own.
 func (s *Schedule) drawSessions(options Options) {
-	s.Environment.Regular, s.Environment.SessionMistakes = true, options.SessionMistakes
+	s.Environment.Regular = true
 	if options.Shards == 0 {
 		s.Environment.Shards = 1 + kernel.NewStream(s.Seed, kernel.ForSessions, 2).Below(3)
 	}
