@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -76,14 +77,15 @@ func (v RSCVerdict) OK() bool { return v.Outcome == RegularSequential }
 //   - that is legal: every answer is the one that a single copy gives in this order;
 //   - that keeps causal order: what a process did one after the other, what a message tells of, and what was read; and
 //   - in which a write or rmw that had returned comes before each write or rmw of any key, and each read of its own
-//     key, that was invoked later.
+//     key, that was invoked later; and
+//   - in which nothing is read before it is written: what left the value that a read found was invoked before the read
+//     returned. The definition says no such thing, and every store keeps it.
 //
 // A read that has returned is no reason for others to see what it saw, unless they know of it: that is what makes the
 // model weaker than linearizability. An rmw counts as a write whatever it did. What certainly had no effect and says
 // nothing is left out, as are reads that may be stale, as in Check. An operation of unknown outcome comes after what
 // its process did before and after every write that had returned when it was invoked; nothing comes after it but what
-// it is read by, or it never took effect. The definition has nothing against a read that returned before the write that
-// it found was invoked, and so it is accepted. Operations of one client that overlap are not ordered by their process.
+// it is read by, or it never took effect. Operations of one client that overlap are not ordered by their process.
 //
 // Carstamps propose for every key an order of its writes. With it the question is one for a cycle in a graph, which
 // takes time nearly linear in the history, and an order without a cycle is then replayed: values decide, and a wrong
@@ -151,7 +153,8 @@ type rscChecker struct {
 func (c *rscChecker) decide(v *RSCVerdict) {
 	if o := c.unwritten(); o != nil {
 		v.Outcome, v.Failing = Violation, []Operation{o.Operation}
-		v.Explanation = fmt.Sprintf("no write of the history has left this value:\n%s", list(v.Failing))
+		v.Explanation = fmt.Sprintf("no write that was invoked before the answer came has left this value:\n%s",
+			list(v.Failing))
 		return
 	}
 	g := newRSCGraph(c.ops, c.RSCOptions)
@@ -214,20 +217,29 @@ func (c *rscChecker) decide(v *RSCVerdict) {
 	}
 }
 
-// unwritten finds an operation that found a value that no operation can have written, or nil.
+// unwritten finds an operation that found a value that no operation can have written by then, or nil.
 func (c *rscChecker) unwritten() *rscOp {
 	for _, key := range c.keys {
-		written, anything := map[string]bool{"": true}, false
+		written, anything := map[string]time.Duration{}, never // by value, when a write of it was invoked first
 		for _, i := range key {
-			value, kind := leaves(c.ops[i])
-			anything = anything || kind == leavesAnything
-			if kind == leavesValue {
-				written[valueKey(value)] = true
+			o := c.ops[i]
+			switch value, kind := leaves(o); kind {
+			case leavesAnything:
+				anything = min(anything, o.Invoked)
+			case leavesValue:
+				first, again := written[valueKey(value)]
+				if !again || o.Invoked < first {
+					written[valueKey(value)] = o.Invoked
+				}
 			}
 		}
 		for _, i := range key {
 			o := c.ops[i]
-			if value, ok := finds(o); ok && o.known && !anything && !written[valueKey(value)] {
+			value, ok := finds(o)
+			if !ok || !o.known || !value.Present() {
+				continue
+			}
+			if first, known := written[valueKey(value)]; anything > o.Returned && (!known || first > o.Returned) {
 				return o
 			}
 		}
@@ -238,7 +250,7 @@ func (c *rscChecker) unwritten() *rscOp {
 // replays applies the operations in an order, and reports whether all answers are those that were given. Operations of
 // unknown outcome are applied if they have an effect.
 func (c *rscChecker) replays(order []int32, effects []bool) bool {
-	values := map[string]register.Value{}
+	values, since := map[string]register.Value{}, map[string]invocation{}
 	for _, i := range order {
 		o := c.ops[i]
 		key := o.Request.Key
@@ -246,12 +258,39 @@ func (c *rscChecker) replays(order []int32, effects []bool) bool {
 			continue
 		}
 		next, agrees := outcome(c.registry, values[key], o.step)
-		if !agrees && o.known {
+		if _, changed := since[key]; !changed {
+			since[key] = initially
+		}
+		if o.known && (!agrees || !since[key].before(o)) {
 			return false
 		}
+		since[key] = since[key].after(o, next, next.Equal(values[key]))
 		values[key] = next
 	}
 	return true
+}
+
+// invocation is when an operation was invoked that left the value which a key has: of several that left the same one
+// after another, the first.
+type invocation time.Duration
+
+// initially is that of the value which a key has at first.
+const initially = invocation(math.MinInt64)
+
+// before reports whether an operation may find the value: not if it is a read that had returned by then.
+func (since invocation) before(o *rscOp) bool {
+	return o.writes() || time.Duration(since) <= o.Returned
+}
+
+// after is the invocation after one more operation, which has left a value, perhaps the same as before.
+func (since invocation) after(o *rscOp, value register.Value, same bool) invocation {
+	switch left, kind := leaves(o); {
+	case !same:
+		return invocation(o.Invoked)
+	case kind == leavesValue && left.Equal(value):
+		return min(since, invocation(o.Invoked))
+	}
+	return since
 }
 
 // failing lists the operations of a cycle.

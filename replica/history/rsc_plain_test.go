@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -93,8 +94,9 @@ func plainRSC(history []Operation, options RSCOptions) bool {
 	}
 	registry := register.NewRegistry()
 	taken := make([]bool, len(ops))
-	var search func(values map[string]register.Value) bool
-	search = func(values map[string]register.Value) bool {
+	// since is when an operation was invoked that left the value of a key.
+	var search func(values map[string]register.Value, since map[string]time.Duration) bool
+	search = func(values map[string]register.Value, since map[string]time.Duration) bool {
 		complete := true
 		for i, o := range ops {
 			complete = complete && (taken[i] || !o.Known())
@@ -121,15 +123,31 @@ func plainRSC(history []Operation, options RSCOptions) bool {
 				(result.Status != o.Result.Status || !result.Value.Equal(o.Result.Value)) {
 				continue
 			}
+			if at, written := since[o.Request.Key]; written && o.Request.Kind == register.Read && o.Returned < at {
+				continue
+			}
+			left := maps.Clone(since)
+			switch at, written := since[o.Request.Key]; {
+			case !after[o.Request.Key].Equal(values[o.Request.Key]):
+				left[o.Request.Key] = o.Invoked
+			case written && leavesAgain(o, values[o.Request.Key]):
+				left[o.Request.Key] = min(at, o.Invoked)
+			}
 			taken[i] = true
-			if search(after) {
+			if search(after, left) {
 				return true
 			}
 			taken[i] = false
 		}
 		return false
 	}
-	return search(map[string]register.Value{})
+	return search(map[string]register.Value{}, map[string]time.Duration{})
+}
+
+// leavesAgain reports whether an operation leaves the value that is there, whatever it finds.
+func leavesAgain(o Operation, value register.Value) bool {
+	left, kind := leaves(&rscOp{step: &step{Operation: o, known: o.Known()}})
+	return kind == leavesValue && left.Equal(value)
 }
 
 func FuzzCheckRSC(f *testing.F) {

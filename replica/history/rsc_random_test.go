@@ -26,6 +26,7 @@ func delays(rng *rand.Rand, s shape, messages, fences int) delayed {
 	stamps, versions := map[string]register.Carstamp{}, map[string]int{}
 	free := map[string]time.Duration{}         // when a client has nothing under way
 	begun := map[string]time.Duration{}        // the latest invocation of each key
+	left := map[string]time.Duration{}         // when the operation was invoked that changed each key last
 	var writeBegun, allBegun, ms time.Duration // and of any write, and of any operation
 	client := func() string { return fmt.Sprint("c", rng.IntN(s.clients)) }
 	some := func(n int) time.Duration { return time.Duration(1 + rng.IntN(n)) }
@@ -56,6 +57,8 @@ func delays(rng *rand.Rand, s shape, messages, fences int) delayed {
 			}
 			o.Returned = max(o.Returned, writeBegun, begun[key])
 			writeBegun = max(writeBegun, o.Invoked)
+		} else {
+			o.Returned = max(o.Returned, left[key]) // nothing is read before it is written
 		}
 		begun[key], allBegun = max(begun[key], o.Invoked), max(allBegun, o.Invoked)
 		lost := rng.Float64() < s.unknown
@@ -69,7 +72,11 @@ func delays(rng *rand.Rand, s shape, messages, fences int) delayed {
 				stamps[key] = stamps[key].Next()
 				versions[key]++
 			}
+			before := values[key]
 			o.Result = execute(registry, values, o.Request)
+			if o.Request.Kind == register.Write || !values[key].Equal(before) {
+				left[key] = o.Invoked
+			}
 			if s.hints && !(s.blank && o.Request.Kind == register.RMW) {
 				o.Result.Carstamp = stamps[key]
 			}

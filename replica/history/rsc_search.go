@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/georegister/georegister/replica/register"
 )
@@ -36,6 +37,8 @@ type rscSearchOp struct {
 // rscSearchKey is a key as it is after what was taken.
 type rscSearchKey struct {
 	value int32
+	since invocation // of that value
+	timed bool       // a read of the key had returned before an operation was invoked that may leave what it found
 	// What is not taken:
 	rmws    int
 	free    int           // operations that may leave anything
@@ -54,7 +57,9 @@ func (c *rscChecker) search(ops []*rscOp, maxStates int) (found, done bool) {
 	keys := keysOf(ops)
 	s.keys = make([]rscSearchKey, len(keys))
 	for k, key := range keys {
-		s.keys[k] = rscSearchKey{readers: map[int32]int{}, writers: map[int32]int{}}
+		s.keys[k] = rscSearchKey{
+			since: initially, timed: timed(ops, key), readers: map[int32]int{}, writers: map[int32]int{},
+		}
 		for _, i := range key {
 			o, mine := ops[i], &s.ops[i]
 			mine.key = k
@@ -74,6 +79,23 @@ func (c *rscChecker) search(ops []*rscOp, maxStates int) (found, done bool) {
 	}
 	found = s.search()
 	return found, found || s.states <= s.max && c.ctx.Err() == nil
+}
+
+// timed reports whether a read of a key had returned before an operation was invoked that may leave what it found.
+func timed(ops []*rscOp, key []int32) bool {
+	last, anything := map[string]time.Duration{}, time.Duration(math.MinInt64) // by value, when it was left last
+	for _, i := range key {
+		switch value, kind := leaves(ops[i]); kind {
+		case leavesAnything:
+			anything = max(anything, ops[i].Invoked)
+		case leavesValue:
+			last[valueKey(value)] = max(last[valueKey(value)], ops[i].Invoked)
+		}
+	}
+	return slices.ContainsFunc(key, func(i int32) bool {
+		o := ops[i]
+		return !o.writes() && o.Returned < max(anything, last[valueKey(o.Result.Value)])
+	})
 }
 
 // count notes that an operation is left (1) or not any more (-1).
@@ -138,15 +160,18 @@ type move struct {
 	rank  int64 // moves of lower ones are tried first
 }
 
-// set notes in the mark that an operation is taken, or not any more, gives its key a value, and returns the one before.
-func (s *rscSearch) set(op, value int32) int32 {
+// set notes in the mark that an operation is taken, or not any more, and gives its key a value.
+func (s *rscSearch) set(op, value int32, since invocation) {
 	number := s.ops[op].key
-	old := s.keys[number].value
+	key := &s.keys[number]
 	s.flip(uint64(op) << 33)
-	s.flip(uint64(number)<<33 | uint64(old)<<1 | 1)
+	s.flip(uint64(number)<<33 | uint64(key.value)<<1 | 1)
 	s.flip(uint64(number)<<33 | uint64(value)<<1 | 1)
-	s.keys[number].value = value
-	return old
+	if key.timed && since != key.since {
+		s.flip(scramble(uint64(key.since)) ^ uint64(number))
+		s.flip(scramble(uint64(since)) ^ uint64(number))
+	}
+	key.value, key.since = value, since
 }
 
 // flip changes one fact in the mark.
@@ -166,12 +191,15 @@ func scramble(x uint64) uint64 {
 // undo is an operation that was taken, and what there was before.
 type undo struct {
 	move
+	since invocation
 	ready []int32
 }
 
 // apply puts an operation next.
 func (s *rscSearch) apply(m move, done []undo) []undo {
-	before := undo{move{op: m.op, value: s.set(m.op, m.value)}, s.ready}
+	key := s.keys[s.ops[m.op].key]
+	before := undo{move{op: m.op, value: key.value}, key.since, s.ready}
+	s.set(m.op, m.value, key.since.after(s.graph.ops[m.op], s.values[m.value], m.value == key.value))
 	s.ready = slices.DeleteFunc(slices.Clone(s.ready), func(n int32) bool { return n == m.op })
 	for _, e := range s.graph.edges[m.op] {
 		s.release(e.to)
@@ -186,7 +214,7 @@ func (s *rscSearch) revert(done []undo) {
 		for _, e := range slices.Backward(s.graph.edges[u.op]) {
 			s.retain(e.to)
 		}
-		s.set(u.op, u.value)
+		s.set(u.op, u.value, u.since)
 		s.ready = u.ready
 	}
 }
@@ -234,7 +262,7 @@ func (s *rscSearch) try(n int32) (int32, bool) {
 	current := s.keys[mine.key].value
 	switch o.Request.Kind {
 	case register.Read:
-		return current, current == mine.value
+		return current, current == mine.value && s.keys[mine.key].since.before(o)
 	case register.Write:
 		return mine.value, true
 	}
@@ -279,8 +307,9 @@ func (s *rscSearch) moves() []move {
 		if !o.known {
 			key := &s.keys[mine.key]
 			this := [2]int32{int32(mine.key), value}
-			if value == key.value || key.rmws == 0 && key.readers[value] == 0 ||
-				o.Request.Kind == register.Write && tried[this] {
+			same := value == key.value && !(key.timed && invocation(o.Invoked) < key.since)
+			if same || key.rmws == 0 && key.readers[value] == 0 ||
+				o.Request.Kind == register.Write && tried[this] && !key.timed {
 				continue
 			}
 			tried[this] = tried[this] || o.Request.Kind == register.Write

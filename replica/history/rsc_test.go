@@ -106,8 +106,9 @@ var gaps = []struct {
 	{name: "an operation that began before the fence ended", want: regular, history: []Operation{
 		at(1, 0, write("a", 1, 50, "x")), at(1, 0, readOf("b", 2, 3, "x")), absent("c", 5, 9)},
 		fences: []Fence{{"b", 4, 5}}},
-	{name: "a read of the future, which the definition allows", want: regular, history: []Operation{
-		at(1, 0, readOf("c", 1, 2, "x")), at(1, 0, write("a", 3, 4, "x"))}},
+	{name: "a read that returned after a write of its value began, and before another one", want: linear,
+		history: []Operation{at(1, 0, write("a", 1, 9, "x")), at(1, 0, readOf("c", 2, 3, "x")),
+			at(2, 0, write("b", 10, 11, "x"))}},
 
 	{name: "a stale read after a write", want: sequential, history: []Operation{
 		at(1, 0, write("a", 1, 2, "x")), absent("b", 3, 4)}},
@@ -147,6 +148,16 @@ var gaps = []struct {
 		at(2, 0, write("a", 1, 2, "x")), unknown(write("b", 3, 0, "y")), at(1, 0, readOf("c", 4, 5, "y")),
 		at(2, 0, readOf("c", 6, 7, "x"))}},
 
+	{name: "a read of the future", want: none, history: []Operation{
+		at(1, 0, readOf("c", 1, 2, "x")), at(1, 0, write("a", 3, 4, "x"))}},
+	{name: "a read of the future, beside a fence", want: none, history: []Operation{
+		at(1, 0, write("b", 1, 2, "y")), at(2, 0, readOf("c", 6, 7, "x")), at(2, 0, write("a", 8, 9, "x"))},
+		fences: []Fence{{"b", 3, 4}}},
+	{name: "a read of the future, of a value that was there and is replaced", want: none, history: []Operation{
+		at(1, 0, write("a", 1, 2, "x")), at(2, 0, write("a", 3, 4, "y")), at(3, 0, readOf("c", 5, 6, "x")),
+		at(3, 0, write("a", 7, 8, "x"))}},
+	{name: "a read of the future, of one that nobody answered", want: none, history: []Operation{
+		at(0, 0, readOf("c", 1, 2, "x")), unknown(write("a", 3, 4, "x"))}},
 	{name: "new, then old in one process", want: none, history: []Operation{
 		at(1, 0, write("b", 1, 20, "y")), at(1, 0, readOf("c", 4, 5, "y")), absent("c", 6, 7)}},
 	{name: "two readers disagree on the order of concurrent writes", want: none, history: []Operation{
