@@ -62,7 +62,7 @@ func named() []Profile {
 	}
 }
 
-// must is for the tables above alone: a mistake in them is a bug of this package.
+// must is for the tables above alone: an error in them is a bug of this package.
 func must(name string, sites []string, pairs []Pair) Profile {
 	p, err := New(name, sites, pairs)
 	if err != nil {

@@ -86,7 +86,7 @@ func ids(v view.View, which func(view.Member) bool) []uint32 {
 }
 
 // behind is the code of a refusal because one of the two holds an older view: the newer one is on its way. Any other
-// mismatch is a mistake of people.
+// mismatch is an error of people.
 const behind = codes.Aborted
 
 // severity is that of a refusal in the log.
