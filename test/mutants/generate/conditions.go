@@ -22,7 +22,8 @@ func (f *function) speaks(e ast.Expr) bool {
 	found := false
 	ast.Inspect(e, func(n ast.Node) bool {
 		if id, is := n.(*ast.Ident); is && vocabulary.MatchString(id.Name) {
-			found = true
+			v, is := f.pkg.info.Uses[id].(*types.Var)
+			found = found || !(is && !v.IsField() && id.Name == "size") // a local of that name counts bytes
 		}
 		return true
 	})
@@ -199,7 +200,11 @@ func (f *function) oneComponent(c *ast.CallExpr, within []ast.Node, statement as
 	if !is {
 		return nil
 	}
-	if f.of(c.Fun) == "cmp.Or" && len(c.Args) > 1 {
+	compares := func(e ast.Expr) bool {
+		call, is := e.(*ast.CallExpr)
+		return is && strings.Contains(strings.ToLower(calledName(call)), "compare")
+	}
+	if f.of(c.Fun) == "cmp.Or" && len(c.Args) > 1 && compares(c.Args[0]) {
 		for i := range c.Args {
 			all = append(all, change{pieces: []piece{withoutOne(f.source, c.Args, i)}, at: statement.Pos()})
 		}
@@ -266,7 +271,7 @@ func guards(f *function) (all []change) {
 		switch n := n.(type) {
 		case *ast.IfStmt:
 			if n == statement && n.Else == nil && leaves(n.Body.List) &&
-				!f.isError(n.Cond) && !f.refuses(n.Body.List) {
+				!f.isError(n.Cond) && !f.refuses(n.Body.List) && !f.count(n.Body.List) {
 				all = append(all, change{pieces: []piece{f.without(n)}, at: n.Pos()})
 			}
 		case *ast.SwitchStmt:

@@ -159,7 +159,7 @@ func (f *function) refuses(body []ast.Stmt) bool {
 var figures = regexp.MustCompile(`(^|\.)(Trips|trips|roundTrips|RoundTrips|Fast|fastPath|Message|Why|why|` +
 	`Ignored)$|\bstats\.|\bStats\.|^c\.(fast|slow)$`)
 
-// counts reports whether a statement is about figures alone, or counts a path.
+// counts reports whether a statement is about figures alone, counts a path, or returns a text for people.
 func (f *function) counts(s ast.Stmt) bool {
 	switch s := s.(type) {
 	case *ast.ExprStmt:
@@ -167,6 +167,11 @@ func (f *function) counts(s ast.Stmt) bool {
 		return is && slices.Contains([]string{"Took", "took", "Count"}, calledName(c))
 	case *ast.IncDecStmt:
 		return figures.MatchString(f.of(s.X))
+	case *ast.ReturnStmt: // of a text
+		return len(s.Results) > 0 && !slices.ContainsFunc(s.Results, func(e ast.Expr) bool {
+			t := f.typeOf(e)
+			return t == nil || !types.Identical(t.Underlying(), types.Typ[types.String])
+		})
 	case *ast.AssignStmt:
 		return !slices.ContainsFunc(s.Lhs, func(e ast.Expr) bool { return !figures.MatchString(f.of(e)) })
 	}

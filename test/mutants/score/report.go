@@ -16,6 +16,7 @@ import (
 // tally counts what came of some mutants.
 type tally struct {
 	drawn, claimed, search, explorer int
+	tests                            int   // found by the package's tests, which does not count
 	after                            []int // schedules
 }
 
@@ -45,6 +46,9 @@ func (r *runner) judgement(s *generate.Site) (equivalent.Judgement, bool) {
 func (r *runner) count(t *tally, s *generate.Site) {
 	t.drawn++
 	known := r.results[s.Name]
+	if known.Tests == "found" {
+		t.tests++
+	}
 	switch j, _ := r.judgement(s); {
 	case known.Found == "search":
 		t.search++
@@ -107,6 +111,9 @@ func (r *runner) table(to io.Writer) error {
 	}
 	w.WriteString(strings.Join(how, ","))
 	w.WriteString(".\n")
+	if r.tests {
+		fmt.Fprintf(w, "The tests of their packages alone find %d.\n", all[" all"].tests)
+	}
 	r.survivors(w)
 	_, err := io.WriteString(to, w.String())
 	return err

@@ -26,7 +26,8 @@ type result struct {
 	Reason    string  `json:"reason,omitempty"` // for people
 	Schedules int     `json:"schedules"`        // that were searched, up to the one that went wrong
 	Searched  int     `json:"searched"`         // the budget of schedules that is used up
-	Tests     string  `json:"tests,omitempty"`  // "found" or "passed" by the tests of the package
+	Explored  bool    `json:"explored"`         // the explorer has found nothing
+	Tests     string  `json:"tests,omitempty"`  // of the package: "found", "passed", or "none"
 	Seconds   float64 `json:"seconds"`          // of searching
 }
 
@@ -43,14 +44,33 @@ type runner struct {
 	began time.Time
 }
 
-// rounds are the budgets of schedules: what is found soon costs little.
-func (r *runner) rounds() (all []int) {
-	for _, n := range []int{300, 3000} {
-		if n < r.schedules {
-			all = append(all, n)
-		}
+// step is a part of what is done with each mutant that is not found yet.
+type step struct {
+	name string
+	done func(*result) bool
+	do   func(ctx context.Context, program string, s *generate.Site, known *result) error
+}
+
+// steps are in the order of what they cost: what is found soon costs little.
+func (r *runner) steps() (all []step) {
+	searches := func(budget int) {
+		all = append(all, step{
+			fmt.Sprintf("%d schedules", budget), func(known *result) bool { return known.Searched >= budget },
+			func(ctx context.Context, program string, s *generate.Site, known *result) error {
+				return r.search(ctx, program, s, known, budget)
+			},
+		})
 	}
-	return append(all, r.schedules)
+	searches(min(300, r.schedules))
+	searches(min(3000, r.schedules))
+	all = append(all, step{
+		"explorer", func(known *result) bool { return known.Explored },
+		func(ctx context.Context, program string, s *generate.Site, known *result) error {
+			return r.explore(ctx, program, s.Package, known)
+		},
+	})
+	searches(r.schedules)
+	return all
 }
 
 func (r *runner) run(ctx context.Context) (err error) {
@@ -71,10 +91,13 @@ func (r *runner) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, budget := range r.rounds() {
-		if err := r.round(ctx, program, budget); err != nil {
+	for _, next := range r.steps() {
+		if err := r.take(ctx, program, next); err != nil {
 			return err
 		}
+	}
+	if r.tests {
+		return r.runTests(ctx, to)
 	}
 	return nil
 }
@@ -108,11 +131,11 @@ func (r *runner) recall() error {
 	return lines.Err()
 }
 
-// round searches all that are not found yet up to a budget of schedules.
-func (r *runner) round(ctx context.Context, program string, budget int) error {
+// take takes a step with all that are not found yet.
+func (r *runner) take(ctx context.Context, program string, now step) error {
 	var todo []*generate.Site
 	for _, s := range r.drawn {
-		if known := r.results[s.Name]; known.Found == "" && known.Searched < budget {
+		if known := r.results[s.Name]; known.Found == "" && !now.done(known) {
 			todo = append(todo, s)
 		}
 	}
@@ -137,7 +160,9 @@ func (r *runner) round(ctx context.Context, program string, budget int) error {
 				next++
 				known := *r.results[s.Name]
 				r.mu.Unlock()
-				err := r.search(ctx, program, s, &known, budget)
+				start := time.Now()
+				err := now.do(ctx, program, s, &known)
+				known.Seconds += time.Since(start).Seconds()
 				r.mu.Lock()
 				if err == nil {
 					err = r.note(known)
@@ -153,8 +178,8 @@ func (r *runner) round(ctx context.Context, program string, budget int) error {
 					found++
 				}
 				left := time.Duration(float64(time.Since(began)) / float64(done) * float64(len(todo)-done))
-				fmt.Fprintf(os.Stderr, "%d schedules: %d of %d mutants, %d found, about %v left in this round; %s\n",
-					budget, done, len(todo), found, left.Round(time.Second), known.line())
+				fmt.Fprintf(os.Stderr, "%s: %d of %d mutants, %d found, about %v left of this step; %s\n",
+					now.name, done, len(todo), found, left.Round(time.Second), known.line())
 				r.mu.Unlock()
 			}
 		})
@@ -167,7 +192,6 @@ func (r *runner) round(ctx context.Context, program string, budget int) error {
 func (r *runner) search(ctx context.Context, program string, s *generate.Site, known *result, budget int) error {
 	hunts := huntsOf(s.Package)
 	before, now := shares(hunts, known.Searched), shares(hunts, budget)
-	began := time.Now()
 	for i, h := range hunts {
 		if before[i] == now[i] {
 			continue
@@ -183,7 +207,6 @@ func (r *runner) search(ctx context.Context, program string, s *generate.Site, k
 		}
 	}
 	known.Searched = budget
-	known.Seconds += time.Since(began).Seconds()
 	return nil
 }
 
@@ -202,6 +225,9 @@ func (r *runner) note(known result) error {
 func (r *result) line() string {
 	if r.Found == "" {
 		return r.Name + " lives"
+	}
+	if r.Found == "explorer" {
+		return fmt.Sprintf("%s: %s by the explorer (%s)", r.Name, r.How, r.By)
 	}
 	return fmt.Sprintf("%s: %s after %d schedules (%s)", r.Name, r.How, r.Schedules, r.By)
 }

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/georegister/georegister/replica/protocol/catalog"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// scope is a few operations and faults that the explorer takes through every order.
+type scope struct{ operations, faults string }
+
+// scopes are those of protocols with reads and writes, and with rmws.
+var (
+	plainScopes = []scope{
+		{"write; write, read", "crash,timeout"}, {"write; read, read", "loss,timeout"},
+		{"write; read; read", "crash=2,timeout"},
+	}
+	rmwScopes = []scope{{"rmw; rmw", "crash,timeout"}, {"rmw; read, read", "takeover,loss"}}
+)
+
+// How far each goes: orders that deviate so often from the plain one, or for so long.
+const (
+	deviations  = "3"
+	exploreTime = "90s"
+	exploreTop  = "1500Mi"
+)
+
+// scopesOf are the scopes that are explored with a protocol.
+func scopesOf(protocol string) (all []scope) {
+	entry, err := catalog.Find(protocol)
+	if err != nil || entry.Partitioned != nil {
+		return nil // a variant, or a world with masters: these are not explored
+	}
+	if entry.Row.CheckOperation(register.Write) == nil {
+		all = append(all, plainScopes...)
+	}
+	if entry.Row.CheckOperation(register.RMW) == nil {
+		all = append(all, rmwScopes...)
+	}
+	return all
+}
+
+// explore explores the scopes of a package's protocols with a mutant, and notes what was found first.
+func (r *runner) explore(ctx context.Context, program, folder string, known *result) error {
+	for _, p := range protocolsOf[folder] {
+		for _, s := range scopesOf(p) {
+			v, err := explored(ctx, program, known.Name, p, s)
+			if err != nil {
+				return err
+			}
+			if v.how != "" {
+				known.Found, known.How, known.Reason = "explorer", v.how, v.reason
+				known.By = fmt.Sprintf("%s, %s, with %s", p, s.operations, s.faults)
+				return nil
+			}
+		}
+	}
+	known.Explored = true
+	return nil
+}
+
+// explored explores one scope. What is not decided within its bounds is not found.
+func explored(ctx context.Context, program, mutant, protocol string, s scope) (verdict, error) {
+	arguments := []string{"explore", "--protocol", protocol, "--operations", s.operations, "--faults", s.faults,
+		"--deviations", deviations, "--for", exploreTime, "--max-memory", exploreTop, "--output", "json"}
+	out, err := run(ctx, program, mutant, arguments)
+	switch {
+	case ctx.Err() != nil:
+		return verdict{}, ctx.Err()
+	case errors.Is(err, errHung):
+		return verdict{how: "hang", reason: fmt.Sprintf("a step does not end within %v", patience)}, nil
+	}
+	if m := crash.FindStringSubmatch(out); m != nil {
+		return verdict{how: "panic", reason: strings.TrimSpace(m[1])}, nil
+	}
+	var report struct{ Verdict, Failure string }
+	begin := strings.Index(out, "{\n")
+	if begin < 0 || json.NewDecoder(strings.NewReader(out[begin:])).Decode(&report) != nil || report.Verdict == "" {
+		return verdict{}, fmt.Errorf("%s: %v: %w\n%s", mutant, arguments, err, out)
+	}
+	if slices.Contains([]string{"right", "not decided"}, report.Verdict) {
+		return verdict{}, nil
+	}
+	return verdict{how: report.Verdict, reason: report.Failure}, nil
+}
