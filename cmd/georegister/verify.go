@@ -46,7 +46,9 @@ func newVerificationCommand() *cobra.Command {
 			if err := checkBounds(v); err != nil {
 				return err
 			}
-			return v.Run(c.Context(), c.OutOrStdout())
+			ctx, stop := boundMemory(c.Context(), toolMemory(), "lower --duration or --clients")
+			defer stop()
+			return v.Run(ctx, c.OutOrStdout())
 		},
 	}, checked.ErrViolation)
 	flags := c.Flags()

@@ -43,6 +43,7 @@ type RSCOptions struct {
 	// MaxStates bounds each search for an order by values alone, as a number of states; 0 is 200,000, which takes
 	// seconds for hundreds of operations and tens of seconds for many thousands.
 	MaxStates int
+	most      int // of moves that a search holds; 0 is maxHeld
 }
 
 // RSCEdge is a reason why one operation comes before another.
@@ -212,8 +213,10 @@ func (c *rscChecker) decide(v *RSCVerdict) {
 	default:
 		v.Outcome = Undecided
 		v.Explanation = fmt.Sprintf(
-			"the carstamps give no order of the writes that explains the answers, and the search for one "+
-				"by values alone did not end within %d states; allow more, or record fewer operations", c.MaxStates)
+			"the carstamps give no order of the writes that explains the answers, and the search for one by values "+
+				"alone did not end within %d states, or had more to remember than it may; allow more, or record fewer "+
+				"operations",
+			c.MaxStates)
 	}
 }
 

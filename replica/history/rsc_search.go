@@ -26,7 +26,12 @@ type rscSearch struct {
 	seen     map[[2]uint64]bool
 	states   int
 	max      int
+	held     int // moves of states whose search goes on
+	most     int // of them
 }
+
+// maxHeld bounds the moves that a search holds: a GiB. Only histories with very many operations at one time come to it.
+const maxHeld = 1 << 26
 
 type rscSearchOp struct {
 	key   int
@@ -53,6 +58,7 @@ func (c *rscChecker) search(ops []*rscOp, maxStates int) (found, done bool) {
 	s := rscSearch{
 		ctx: c.ctx, registry: c.registry, graph: newRSCGraph(ops, c.RSCOptions), ops: make([]rscSearchOp, len(ops)),
 		numbers: map[string]int32{"": 0}, values: []register.Value{nil}, seen: map[[2]uint64]bool{}, max: maxStates,
+		most: cmp.Or(c.most, maxHeld),
 	}
 	keys := keysOf(ops)
 	s.keys = make([]rscSearchKey, len(keys))
@@ -192,15 +198,17 @@ func scramble(x uint64) uint64 {
 type undo struct {
 	move
 	since invocation
-	ready []int32
+	at    int // where the operation was among those that are ready
+	ready int // how many these were, without it
 }
 
 // apply puts an operation next.
 func (s *rscSearch) apply(m move, done []undo) []undo {
 	key := s.keys[s.ops[m.op].key]
-	before := undo{move{op: m.op, value: key.value}, key.since, s.ready}
+	at := slices.Index(s.ready, m.op)
+	before := undo{move{op: m.op, value: key.value}, key.since, at, len(s.ready) - 1}
 	s.set(m.op, m.value, key.since.after(s.graph.ops[m.op], s.values[m.value], m.value == key.value))
-	s.ready = slices.DeleteFunc(slices.Clone(s.ready), func(n int32) bool { return n == m.op })
+	s.ready = slices.Delete(s.ready, at, at+1)
 	for _, e := range s.graph.edges[m.op] {
 		s.release(e.to)
 	}
@@ -215,7 +223,7 @@ func (s *rscSearch) revert(done []undo) {
 			s.retain(e.to)
 		}
 		s.set(u.op, u.value, u.since)
-		s.ready = u.ready
+		s.ready = slices.Insert(s.ready[:u.ready], u.at, u.op)
 	}
 }
 
@@ -224,7 +232,7 @@ func (s *rscSearch) search() bool {
 	var done []undo
 	// What can't change anything may come as soon as it fits, and a write that no one reads as soon as no one needs
 	// what it covers: nothing is lost by that.
-	for progress := true; progress; {
+	for progress := true; progress && s.ctx.Err() == nil; {
 		progress = false
 		for _, n := range s.ready {
 			if s.ops[n].kind != leavesNothing && !s.unread(n) {
@@ -245,13 +253,21 @@ func (s *rscSearch) search() bool {
 	}
 	s.states++
 	s.seen[s.mark] = true
-	for _, m := range s.moves() {
+	moves := s.moves()
+	if s.held += len(moves); s.held > s.most {
+		s.states = s.max + 1 // it gives up
+	}
+	for _, m := range moves {
+		if s.states > s.max || s.ctx.Err() != nil {
+			break
+		}
 		one := s.apply(m, nil)
 		if s.search() {
 			return true
 		}
 		s.revert(one)
 	}
+	s.held -= len(moves)
 	s.revert(done)
 	return false
 }
