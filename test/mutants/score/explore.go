@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/register"
@@ -46,15 +47,61 @@ func scopesOf(protocol string) (all []scope) {
 	return all
 }
 
-// explore explores the scopes of a package's protocols with a mutant, and notes what was found first.
-func (r *runner) explore(ctx context.Context, program, folder string, known *result) error {
+// scopes knows in which scopes the code without a mutant is right, as far as it was explored: the others say nothing of
+// a mutant, and are left out. The zero scopes knows none.
+type scopes struct {
+	mu    sync.Mutex
+	wrong map[string]string // what went wrong, empty if nothing did, by protocol, operations and faults
+}
+
+// leftOut lists the scopes that are left out, and why.
+func (all *scopes) leftOut() (lines []string) {
+	for name, why := range all.wrong { // sorted below
+		if why != "" {
+			lines = append(lines, name+": "+why)
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// counts reports whether the code without a mutant is right in a scope.
+func (all *scopes) counts(ctx context.Context, program, protocol string, s scope) (bool, error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	name := fmt.Sprintf("%s, %s, with %s", protocol, s.operations, s.faults)
+	why, known := all.wrong[name]
+	if !known {
+		v, err := explored(ctx, program, "", protocol, s)
+		if err != nil {
+			return false, err
+		}
+		if v.how != "" {
+			why = v.how + ", " + v.reason
+		}
+		if all.wrong == nil {
+			all.wrong = map[string]string{}
+		}
+		all.wrong[name] = why
+	}
+	return why == "", nil
+}
+
+// explore explores the scopes of a package's protocols with a mutant, and notes what was found first. What was found
+// counts only where the code without the mutant is right.
+func (all *scopes) explore(ctx context.Context, program, folder string, known *result) error {
 	for _, p := range protocolsOf[folder] {
 		for _, s := range scopesOf(p) {
 			v, err := explored(ctx, program, known.Name, p, s)
 			if err != nil {
 				return err
 			}
-			if v.how != "" {
+			if v.how == "" {
+				continue
+			}
+			if counts, err := all.counts(ctx, program, p, s); err != nil {
+				return err
+			} else if counts {
 				known.Found, known.How, known.Reason = "explorer", v.how, v.reason
 				known.By = fmt.Sprintf("%s, %s, with %s", p, s.operations, s.faults)
 				return nil

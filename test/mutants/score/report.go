@@ -111,6 +111,9 @@ func (r *runner) table(to io.Writer) error {
 	}
 	w.WriteString(strings.Join(how, ","))
 	w.WriteString(".\n")
+	for _, line := range r.scopes.leftOut() {
+		fmt.Fprintf(w, "Not explored, since the code without a mutant goes wrong there: %s.\n", line)
+	}
 	if r.tests {
 		fmt.Fprintf(w, "The tests of their packages alone find %d.\n", all[" all"].tests)
 	}

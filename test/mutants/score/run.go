@@ -38,6 +38,7 @@ type runner struct {
 	judged  map[string]equivalent.Judgement
 	drawn   []*generate.Site
 	results map[string]*result // by name
+	scopes  scopes
 
 	mu    sync.Mutex
 	file  *os.File
@@ -66,7 +67,7 @@ func (r *runner) steps() (all []step) {
 	all = append(all, step{
 		"explorer", func(known *result) bool { return known.Explored },
 		func(ctx context.Context, program string, s *generate.Site, known *result) error {
-			return r.explore(ctx, program, s.Package, known)
+			return r.scopes.explore(ctx, program, s.Package, known)
 		},
 	})
 	searches(r.schedules)
@@ -202,6 +203,9 @@ func (r *runner) search(ctx context.Context, program string, s *generate.Site, k
 		}
 		known.Schedules += v.schedules * h.cost
 		if v.how != "" {
+			if err := control(ctx, program, h, before[i]+1, v); err != nil {
+				return err
+			}
 			known.Found, known.How, known.By, known.Reason = "search", v.how, h.by, v.reason
 			break
 		}

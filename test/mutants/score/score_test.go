@@ -15,9 +15,9 @@ import (
 func TestVerdicts(t *testing.T) {
 	for text, want := range map[string]verdict{
 		"exit 0": {schedules: 50},
-		"echo georegister: seed 103: stuck: nobody answers >&2; exit 1":                      {"stuck", "nobody answers", 4},
-		"echo panic: nil map; printf '\\tpanic: seed 101: nil map\\n\\ngoroutine 1'; exit 2": {"panic", "nil map", 2},
-		"echo fatal error: stack overflow >&2; exit 2":                                       {"panic", "stack overflow", 50},
+		"echo georegister: seed 103: stuck: nobody answers >&2; exit 1":                      {"stuck", "nobody answers", 4, 103},
+		"echo panic: nil map; printf '\\tpanic: seed 101: nil map\\n\\ngoroutine 1'; exit 2": {"panic", "nil map", 2, 101},
+		"echo fatal error: stack overflow >&2; exit 2":                                       {"panic", "stack overflow", 50, 0},
 	} {
 		program := filepath.Join(t.TempDir(), "program")
 		if err := os.WriteFile(program, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
@@ -34,6 +34,47 @@ func TestVerdicts(t *testing.T) {
 	}
 	if got, err := search(context.Background(), program, "none", hunt{}, 1, 50); err == nil {
 		t.Errorf("a program that is used wrongly found %+v", got)
+	}
+}
+
+// What goes wrong without a mutant, too, is not found by the search for it: the control says so, with that one schedule.
+func TestControl(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "program")
+	text := "#!/bin/sh\n[ \"$4\" = 7 ] && [ \"$6\" = 1 ] && { echo georegister: seed 7: stuck: it always is >&2; exit 1; }\nexit 0\n"
+	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	found := verdict{how: "stuck", schedules: 7, seed: 7}
+	if err := control(context.Background(), program, hunt{}, 1, found); err == nil {
+		t.Error("the code goes wrong without a mutant, and the control is content")
+	}
+	found.seed = 8
+	if err := control(context.Background(), program, hunt{}, 1, found); err != nil {
+		t.Error(err)
+	}
+}
+
+// Nor is what the explorer finds, in a scope in which it finds that without a mutant.
+func TestAScopeThatIsWrongWithoutAMutantSaysNothing(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "program")
+	write := func(text string) {
+		if err := os.WriteFile(program, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const panics = "echo 'panic: of the explorer' >&2; exit 2"
+	for text, want := range map[string]string{
+		panics: "",
+		"[ -n \"$GEOREGISTER_MUTANT\" ] && { " + panics + "; }\nprintf '{\n\"verdict\": \"right\"}\n'": "explorer",
+	} {
+		write(text)
+		known, all := result{Name: "a mutant"}, scopes{}
+		if err := all.explore(context.Background(), program, "replica/protocol/abd", &known); err != nil {
+			t.Fatal(err)
+		}
+		if known.Found != want || (len(all.leftOut()) > 0) != (want == "") {
+			t.Errorf("%s: found by %q, want %q; left out: %v", text, known.Found, want, all.leftOut())
+		}
 	}
 }
 

@@ -29,6 +29,7 @@ type verdict struct {
 	how       string // empty: nothing was found
 	reason    string // for people
 	schedules int    // that were run, with the one that went wrong
+	seed      int    // of that one; 0: it is not known
 }
 
 var (
@@ -53,28 +54,43 @@ func search(ctx context.Context, program, mutant string, h hunt, first, count in
 		for _, m := range told.FindAllStringSubmatch(out, -1) {
 			done, _ = strconv.Atoi(m[1])
 		}
-		return verdict{"hang", fmt.Sprintf("a schedule does not end within %v", patience), done + 1}, nil
+		return verdict{how: "hang", reason: fmt.Sprintf("a schedule does not end within %v", patience), schedules: done + 1}, nil
 	}
 	if m := failure.FindStringSubmatch(out); m != nil {
-		return verdict{m[2], m[3], after(m[1], first, count)}, nil
+		return verdict{how: m[2], reason: m[3]}.at(m[1], first, count), nil
 	}
 	if m := crash.FindStringSubmatch(out); m != nil {
-		schedules := count
+		v := verdict{how: "panic", reason: strings.TrimSpace(m[1]), schedules: count}
 		if s := seeded.FindStringSubmatch(out); s != nil {
-			schedules = after(s[1], first, count)
+			v = v.at(s[1], first, count)
 		}
-		return verdict{"panic", strings.TrimSpace(m[1]), schedules}, nil
+		return v, nil
 	}
 	return verdict{}, fmt.Errorf("%s: %v: %w\n%s", mutant, arguments, err, out)
 }
 
-// after is how many schedules there are up to the one of a seed.
-func after(seed string, first, count int) int {
-	n, err := strconv.Atoi(seed)
-	if err != nil || n < first || n >= first+count {
-		return count
+// at is the verdict of a seed, and of the schedules up to it.
+func (v verdict) at(seed string, first, count int) verdict {
+	v.schedules = count
+	if n, err := strconv.Atoi(seed); err == nil && n >= first && n < first+count {
+		v.schedules, v.seed = n-first+1, n
 	}
-	return n - first + 1
+	return v
+}
+
+// control runs what went wrong with a mutant without it. An error says that it goes wrong all the same: then it says
+// nothing of any mutant.
+func control(ctx context.Context, program string, h hunt, first int, v verdict) error {
+	count := v.schedules
+	if v.seed != 0 {
+		first, count = v.seed, 1
+	}
+	as, err := search(ctx, program, "", h, first, count)
+	if err == nil && as.how != "" {
+		err = fmt.Errorf("the code without a mutant goes wrong too, with %v from seed %d on: %s: %s",
+			h.arguments, first, as.how, as.reason)
+	}
+	return err
 }
 
 // errHung says that a process did not say how far it is for longer than patience.
