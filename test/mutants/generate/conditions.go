@@ -57,7 +57,7 @@ func quorums(f *function) (all []change) {
 	f.walk(func(n ast.Node, within []ast.Node, statement ast.Stmt) {
 		switch n := n.(type) {
 		case *ast.BinaryExpr:
-			if !isComparison(n.Op) || isLiteral(n.X) || isLiteral(n.Y) {
+			if !isComparison(n.Op) || isLiteral(n.X) || isLiteral(n.Y) || f.isBytes(n.X) || f.isBytes(n.Y) {
 				return
 			}
 			if f.speaks(n.Y) {

@@ -156,7 +156,7 @@ func (m *Module) load(folder string, l listed) (*pkg, error) {
 var (
 	forPeople      = regexp.MustCompile(`^(describe|status|stats|paths|definition|progress)\.go$`)
 	namesForPeople = regexp.MustCompile(`^(String|Error|Status|Stats|Paths|ChangePaths|Describe.*|describe.*|` +
-		`[vV]alidate.*|[cC]heck|[cC]heckOperation|[pP]arse.*|unserved|NoQuorum)$`)
+		`[vV]alidate.*|[cC]heck|[cC]heck(Operation|Key)|[pP]arse.*|unserved|NoQuorum)$`)
 )
 
 // nameOf is a function's name, a method's with the type of its receiver.

@@ -143,7 +143,7 @@ func (f *function) refuses(body []ast.Stmt) bool {
 		ast.Inspect(s, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.CallExpr:
-				if slices.Contains([]string{"Fault", "Refuse", "refuse", "Damaged", "Errorf"}, calledName(n)) {
+				if slices.Contains([]string{"Fault", "Refuse", "refuse", "Damaged", "Errorf", "fail"}, calledName(n)) {
 					found = true
 				}
 			case *ast.ReturnStmt:
