@@ -99,9 +99,8 @@ func (q *queue) add(k *call) bool {
 	k.remaining++
 	for i := range k.steps {
 		s := &k.steps[i]
-		key := q.chain(s)
-		before := q.last[key]
-		q.last[key] = s
+		before := q.last[s.Op.Key]
+		q.last[s.Op.Key] = s
 		if before != nil {
 			before.behind = s
 			continue
@@ -113,14 +112,6 @@ func (q *queue) add(k *call) bool {
 	q.countDown(k)
 	q.mu.Unlock()
 	return true
-}
-
-// chain names the line that a step stands in: its key's, or the connection's if all commands are ordered.
-func (q *queue) chain(s *step) string {
-	if q.options.Ordered {
-		return ""
-	}
-	return s.Op.Key
 }
 
 // onResult ends the step, or goes on with its next operation. The store's goroutines call it, so what may block goes to
@@ -160,7 +151,7 @@ func (q *queue) answered(s *step, r register.Result) (next *step) {
 // finish ends a step, under the lock, and returns the one that waited for it.
 func (q *queue) finish(s *step) (next *step) {
 	next, s.behind = s.behind, nil
-	if key := q.chain(s); q.last[key] == s {
+	if key := s.Op.Key; q.last[key] == s {
 		delete(q.last, key)
 	}
 	q.pending--

@@ -24,12 +24,6 @@ type Options struct {
 	operation.Options
 	// Password is what AUTH asks for; empty: no authentication.
 	Password string
-	// Ordered makes the commands of a connection take effect one after another. Without it, pipelined
-	// commands on different keys overlap: each is linearizable, and those on the same key keep their
-	// order, but another client may see the second of two pipelined SETs on different keys first. A client
-	// that awaits a reply before it sends on is ordered in any case. With it, a pipeline takes as
-	// many wide-area waits as it has commands.
-	Ordered bool
 	// MaxOutputBytes bounds the replies that wait for a client to read them. Over it, the connection is
 	// read no further. Beside it, every operation in flight may hold one value. Default: 32 MiB.
 	MaxOutputBytes int

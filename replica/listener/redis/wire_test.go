@@ -141,7 +141,6 @@ func TestOverlap(t *testing.T) {
 	}{
 		{"different keys", Options{}, "GET a\r\nGET b\r\nSET c 1\r\n", 3},
 		{"one key", Options{}, "SET a 1\r\nGET a\r\nINCR a\r\nGET b\r\n", 2},
-		{"ordered", Options{Ordered: true}, "GET a\r\nGET b\r\nGET c\r\n", 1},
 		{"bound", Options{Options: operation.Options{MaxInFlight: 2}}, "GET a\r\nGET b\r\nGET c\r\nGET d\r\n", 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
