@@ -127,6 +127,29 @@ func TestAnOperationThatDoesNotEndIsFound(t *testing.T) {
 	if r.Failure == nil || r.Failure.Class != explorer.Stuck {
 		t.Fatalf("%+v", r.Failure)
 	}
+	r = explore(t, explorer.Scope{
+		Start: startToy(true), Members: 2, Before: sessions(t, "read", 2), Sessions: sessions(t, "read", 2),
+	}, explorer.Options{})
+	if r.Failure == nil || r.Failure.Class != explorer.Stuck || r.Failure.Steps == 0 || r.States > 0 {
+		t.Fatalf("an operation before: %+v, %d states", r.Failure, r.States)
+	}
+	if strings.Count(r.Failure.Diagram, "1 starts") != 1 {
+		t.Errorf("it is not drawn once:\n%s", r.Failure.Diagram)
+	}
+}
+
+// The members of raft have a leader, though each of them called for an election when it started.
+func TestALeaderIsFound(t *testing.T) {
+	entry, err := catalog.Find("raft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := explore(t, explorer.Scope{
+		Start: entry.Start, Members: 3, Before: sessions(t, "write", 3), Sessions: sessions(t, "read", 3), AtOnce: true,
+	}, explorer.Options{})
+	if r.Failure != nil {
+		t.Fatalf("%v\n%s", r.Failure, r.Failure.Diagram)
+	}
 }
 
 func TestWhatIsNoScopeIsRefused(t *testing.T) {

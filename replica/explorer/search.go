@@ -84,7 +84,7 @@ func Explore(ctx context.Context, scope Scope, options Options) (Report, error) 
 	initial, steps, f := s.begin()
 	s.initial, s.before = initial, slices.Clone(steps)
 	if f != nil {
-		s.fail(f, nil, s.before, nil)
+		s.fail(f, nil, nil, nil)
 		return s.report, nil
 	}
 	s.run()
@@ -190,6 +190,9 @@ func (s *search) fail(f *Failure, steps, more, settled []choice) {
 	steps = append(steps, more...)
 	failure := *f
 	failure.Steps = len(steps) + len(settled)
+	if s.visited.found == nil { // it did not come to what was to be explored
+		failure.Steps = len(s.before)
+	}
 	failure.Diagram = s.draw(steps, settled)
 	s.report.Failure = &failure
 }

@@ -170,7 +170,8 @@ func (t *settler) first(s *state) (c choice, some bool) {
 	return 0, false
 }
 
-// pass has time pass at all members.
+// pass has time pass at one member after the other, and what comes of that happen before the next: members whose times
+// end at once, again and again, could keep each other from what each does alone, such as being elected.
 func (t *settler) pass(s *state, round int) *Failure {
 	kind := timeout
 	if round%takeoverEach == 0 {
@@ -178,6 +179,9 @@ func (t *settler) pass(s *state, round int) *Failure {
 	}
 	for i := range s.locals {
 		if _, f := t.do(s, chosen(kind, uint32(i))); f != nil {
+			return f
+		}
+		if f := t.exchange(s); f != nil {
 			return f
 		}
 	}
