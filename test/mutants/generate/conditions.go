@@ -67,7 +67,7 @@ func quorums(f *function) (all []change) {
 			}
 		case *ast.KeyValueExpr:
 			if key, is := n.Key.(*ast.Ident); is && vocabulary.MatchString(key.Name) && isInteger(f.typeOf(n.Value)) &&
-				!isLiteral(n.Value) {
+				!isLiteral(n.Value) && !f.isBytes(n.Value) {
 				shift(n.Value, statement)
 			}
 		case *ast.ReturnStmt:

@@ -1,8 +1,12 @@
 package generate
 
 import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+	"strings"
 )
 
 // draw takes sites: those of a package and an operator are a cell, in an order of the seed's.
@@ -28,17 +32,25 @@ func newDraw(sites []*Site, seed uint64) *draw {
 	for _, o := range operators {
 		d.order = append(d.order, o.name)
 	}
-	random := rand.New(rand.NewPCG(seed, 0))
 	for _, p := range d.packages {
 		for _, o := range d.order {
-			random.Shuffle(len(d.cells[p][o]), func(i, j int) {
-				d.cells[p][o][i], d.cells[p][o][j] = d.cells[p][o][j], d.cells[p][o][i]
+			slices.SortFunc(d.cells[p][o], func(a, b *Site) int {
+				return cmp.Or(cmp.Compare(place(seed, a), place(seed, b)), strings.Compare(a.Name, b.Name))
 			})
 		}
 	}
+	random := rand.New(rand.NewPCG(seed, 0))
 	random.Shuffle(len(d.packages), func(i, j int) { d.packages[i], d.packages[j] = d.packages[j], d.packages[i] })
 	random.Shuffle(len(d.order), func(i, j int) { d.order[i], d.order[j] = d.order[j], d.order[i] })
 	return d
+}
+
+// place is where a seed puts a site among those of its cell. It depends on nothing else, so that most of what a seed draws
+// is the same after the code has changed elsewhere.
+func place(seed uint64, s *Site) uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d %s", seed, s.Name)
+	return rand.NewPCG(h.Sum64(), seed).Uint64()
 }
 
 // next takes a site that compiles; nil if there is none left.

@@ -16,7 +16,7 @@ func recordFields(f *function) (all []change) {
 			own := f.natureOf(n)
 			for i, e := range n.Elts {
 				kv, is := e.(*ast.KeyValueExpr)
-				if is && (own == record || own == neither && f.isStruct(n) && f.readsRecord(kv.Value)) {
+				if is && !figures.MatchString("."+f.of(kv.Key)) && (own == record || own == neither && f.isStruct(n) && f.readsRecord(kv.Value)) {
 					all = append(all, change{pieces: []piece{withoutOne(f.source, n.Elts, i)}, at: statement.Pos()})
 				}
 			}
@@ -140,7 +140,8 @@ func viewState(f *function) (all []change) {
 			return
 		}
 		for i, e := range c.Elts {
-			if kv, is := e.(*ast.KeyValueExpr); is && !figures.MatchString("."+f.of(kv.Key)) {
+			kv, is := e.(*ast.KeyValueExpr)
+			if is && !figures.MatchString("."+f.of(kv.Key)) && !isEmptied(kv.Value) {
 				all = append(all, change{pieces: []piece{withoutOne(f.source, c.Elts, i)}, at: statement.Pos()})
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -147,6 +148,7 @@ func (m *Module) load(folder string, l listed) (*pkg, error) {
 			}
 		}
 	}
+	p.functions = slices.DeleteFunc(p.functions, p.servesPeople())
 	p.effects = effectsOf(p)
 	return p, nil
 }
@@ -154,10 +156,60 @@ func (m *Module) load(folder string, l listed) (*pkg, error) {
 // forPeople are files about what people see, and of the definitions that registries read; namesForPeople are such
 // functions, and those that refuse input.
 var (
-	forPeople      = regexp.MustCompile(`^(describe|status|stats|paths|definition|progress)\.go$`)
+	forPeople      = regexp.MustCompile(`^(describe|status|stats|paths|definition)\.go$`)
 	namesForPeople = regexp.MustCompile(`^(String|Error|Status|Stats|Paths|ChangePaths|Describe.*|describe.*|` +
 		`[vV]alidate.*|[cC]heck|[cC]heck(Operation|Key)|[pP]arse.*|unserved|NoQuorum)$`)
 )
+
+// servesPeople tells the functions that nothing but functions for people uses, such as one that counts what is left to do
+// for a status.
+func (p *pkg) servesPeople() func(*function) bool {
+	users := map[types.Object][]types.Object{} // of each function, those that name it; nil stands for a function for people
+	mutated := map[*ast.FuncDecl]bool{}
+	for _, f := range p.functions {
+		mutated[f.decl] = true
+	}
+	for _, s := range p.files {
+		for _, d := range s.tree.Decls {
+			f, is := d.(*ast.FuncDecl)
+			var user types.Object
+			switch {
+			case !is:
+				user = types.Universe.Lookup("true") // no function, and not for people
+			case mutated[f]:
+				user = p.info.Defs[f.Name]
+			}
+			p.uses(&function{source: s}, d, user, users)
+		}
+	}
+	serves := map[types.Object]bool{nil: true}
+	for grew := true; grew; {
+		grew = false
+		for used, by := range users { // what is found depends on no order
+			if !serves[used] && !slices.ContainsFunc(by, func(u types.Object) bool { return u != used && !serves[u] }) {
+				serves[used], grew = true, true
+			}
+		}
+	}
+	return func(f *function) bool { return serves[p.info.Defs[f.decl.Name]] }
+}
+
+// uses notes who names which of the package's functions below a node. In a statement that is about figures alone it is
+// nobody but people.
+func (p *pkg) uses(f *function, below ast.Node, user types.Object, users map[types.Object][]types.Object) {
+	ast.Inspect(below, func(n ast.Node) bool {
+		if s, is := n.(ast.Stmt); is && n != below && user != nil && f.counts(s) {
+			p.uses(f, s, nil, users)
+			return false
+		}
+		if id, is := n.(*ast.Ident); is {
+			if used, is := p.info.Uses[id].(*types.Func); is && !used.Exported() {
+				users[used.Origin()] = append(users[used.Origin()], user)
+			}
+		}
+		return true
+	})
+}
 
 // nameOf is a function's name, a method's with the type of its receiver.
 func nameOf(f *ast.FuncDecl) string {

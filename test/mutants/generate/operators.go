@@ -157,7 +157,35 @@ func (f *function) refuses(body []ast.Stmt) bool {
 
 // figures are fields that people read and nothing depends on.
 var figures = regexp.MustCompile(`(^|\.)(Trips|trips|roundTrips|RoundTrips|Fast|fastPath|Message|Why|why|` +
-	`Ignored)$|\bstats\.|\bStats\.|^c\.(fast|slow)$`)
+	`Ignored|Remaining|SameBytes|bytesSame|bytesSent)$|\bstats\.|\bStats\.|^c\.(fast|slow)$`)
+
+// isMemory reports whether a condition asks how much memory there is for a list: a list that lies elsewhere is the same.
+func isMemory(n ast.Node) bool {
+	switch s := n.(type) {
+	case *ast.IfStmt:
+		n = s.Cond
+	case *ast.BinaryExpr:
+	default:
+		return false
+	}
+	found := false
+	ast.Inspect(n, func(n ast.Node) bool {
+		c, is := n.(*ast.CallExpr)
+		found = found || is && calledName(c) == "cap"
+		return true
+	})
+	return found
+}
+
+// isEmptied reports whether an expression is an empty list in memory that is used again.
+func isEmptied(e ast.Expr) bool {
+	s, is := e.(*ast.SliceExpr)
+	if !is || s.Low != nil {
+		return false
+	}
+	high, is := s.High.(*ast.BasicLit)
+	return is && high.Value == "0"
+}
 
 // counts reports whether a statement is about figures alone, counts a path, or returns a text for people.
 func (f *function) counts(s ast.Stmt) bool {

@@ -170,7 +170,7 @@ func withoutOne[N ast.Node](s *source, list []N, i int) piece {
 }
 
 // walk visits the nodes of a function's body, each with those that it is in, and with the statement of a list of
-// statements that it is in.
+// statements that it is in. What is about figures and memory alone is passed over: no check could see it.
 func (f *function) walk(visit func(n ast.Node, within []ast.Node, statement ast.Stmt)) {
 	var within []ast.Node
 	ast.Inspect(f.decl.Body, func(n ast.Node) bool {
@@ -178,7 +178,10 @@ func (f *function) walk(visit func(n ast.Node, within []ast.Node, statement ast.
 			within = within[:len(within)-1]
 			return true
 		}
-		visit(n, within, statementOf(append(slices.Clone(within), n)))
+		statement := statementOf(append(slices.Clone(within), n))
+		if _, text := statement.(*ast.ReturnStmt); text || statement == nil || !f.counts(statement) && !isMemory(n) {
+			visit(n, within, statement)
+		}
 		within = append(within, n)
 		return true
 	})
