@@ -148,6 +148,9 @@ func (f *function) refuses(body []ast.Stmt) bool {
 				}
 			case *ast.ReturnStmt:
 				found = found || slices.ContainsFunc(n.Results, func(e ast.Expr) bool { return f.isError(e) })
+			case *ast.AssignStmt: // of a reader that is at the end of what it reads
+				left, is := n.Lhs[0].(*ast.SelectorExpr)
+				found = found || is && left.Sel.Name == "failed"
 			}
 			return true
 		})

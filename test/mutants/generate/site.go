@@ -170,13 +170,17 @@ func withoutOne[N ast.Node](s *source, list []N, i int) piece {
 }
 
 // walk visits the nodes of a function's body, each with those that it is in, and with the statement of a list of
-// statements that it is in. What is about figures and memory alone is passed over: no check could see it.
+// statements that it is in. Passed over is what no check could see: what is about figures or memory alone, and the
+// conditions of what only tells people of a damaged disk, or of what no sound member sends.
 func (f *function) walk(visit func(n ast.Node, within []ast.Node, statement ast.Stmt)) {
 	var within []ast.Node
 	ast.Inspect(f.decl.Body, func(n ast.Node) bool {
 		if n == nil {
 			within = within[:len(within)-1]
 			return true
+		}
+		if f.refuses(f.decides(n, within)) {
+			return false
 		}
 		statement := statementOf(append(slices.Clone(within), n))
 		if _, text := statement.(*ast.ReturnStmt); text || statement == nil || !f.counts(statement) && !isMemory(n) {
@@ -185,6 +189,24 @@ func (f *function) walk(visit func(n ast.Node, within []ast.Node, statement ast.
 		within = append(within, n)
 		return true
 	})
+}
+
+// decides are the statements that a node is the condition of, if it is one.
+func (f *function) decides(n ast.Node, within []ast.Node) []ast.Stmt {
+	if len(within) == 0 {
+		return nil
+	}
+	switch s := within[len(within)-1].(type) {
+	case *ast.IfStmt:
+		if n == s.Cond && s.Else == nil {
+			return s.Body.List
+		}
+	case *ast.CaseClause:
+		if e, is := n.(ast.Expr); is && slices.Contains(s.List, e) {
+			return s.Body
+		}
+	}
+	return nil
 }
 
 // statementOf is the innermost statement among nodes that stands in a list of statements.

@@ -62,6 +62,7 @@ func (r *runner) steps() (all []step) {
 			},
 		})
 	}
+	searches(min(30, r.schedules))
 	searches(min(300, r.schedules))
 	searches(min(3000, r.schedules))
 	all = append(all, step{
