@@ -88,6 +88,7 @@ func TestMistakesOfABDAreFound(t *testing.T) {
 		{"abd/number-without-boot", crashes, 60, 4000},
 		{"abd/reread-value", all, 0, 500},
 		{"quorum/count-twice", copies, 0, 2000},
+		{"quorum/one-more", schedule.Options{Faults: []faults.Kind{faults.Outage}, Members: []int{3, 5}}, 0, 3},
 		{"abd/retry-with-new-tag", all, 0, 500},
 		// abd/count-dead-disks: see TestLostDisksAreFenced.
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/clients"
 	"github.com/georegister/georegister/replica/simulator/cluster"
@@ -141,4 +142,46 @@ func (w *run) lose(l *schedule.DiskLoss) {
 	}
 	w.Faultless = true
 	w.Settle()
+}
+
+// outage is the fault Outage: what a manifest promises of members that are lost, of the whole schedule. Each key is read
+// at every site, updated once more, and read again.
+func (w *run) outage() (check.Class, string) {
+	w.lose(&schedule.DiskLoss{Members: w.mostLosable(), PowerCut: true})
+	keys := w.keys()
+	if !w.readAll(keys, 0) || !w.updateAll() || !w.readAll(keys, 0) {
+		return w.stuck("after an outage ")
+	}
+	return "", ""
+}
+
+// mostLosable is one of the sets of losable, without those that no member of it is added to.
+func (w *run) mostLosable() (set []int) {
+	for i := range w.Nodes {
+		at := (i + int(w.Seed%uint64(len(w.Nodes)))) % len(w.Nodes)
+		if nd := w.Nodes[at]; w.losableNow(nd) {
+			nd.Lost = true
+			set = append(set, at)
+		}
+	}
+	for _, i := range set {
+		w.Nodes[i].Lost = false
+	}
+	return set
+}
+
+// updateAll has the last update of each key be done again, and reports whether all were.
+func (w *run) updateAll() bool {
+	last := map[string]register.Operation{}
+	for _, o := range w.Clients.Recorder.Operations() {
+		if r := o.Request; r.Kind != register.Read {
+			last[r.Key] = register.Operation{Kind: r.Kind, Key: r.Key, Value: r.Value, Call: r.Call}
+		}
+	}
+	for i, key := range w.keys() {
+		if op, updated := last[key]; updated {
+			w.Clients.Add(i%len(w.FirstAsked), &clients.Planned{{At: w.Now, Operation: op}}, 0)
+		}
+	}
+	return w.finish()
 }

@@ -82,6 +82,8 @@ func play(ctx context.Context, s schedule.Schedule, start Start, count func(stri
 	}
 	if w.hopeless {
 		w.Took("hopeless")
+	} else if class == "" && s.Outage && s.Lost == nil {
+		class, reason = w.outage()
 	}
 	if class == "" || class == check.Unbounded { // what clients saw tells more
 		if seen, why := w.judge(w.Manager.QuorumLoss.OfWholePartitions(o.History), cmp.Or(s.Check, checkTimeout)); seen != "" && !(w.hopeless && seen == check.Miscount) {

@@ -28,6 +28,9 @@ const (
 	// As Crash, and the next process finds the disk damaged, and begins with an empty one.
 	Rot    Kind = "rot"
 	Change Kind = "change" // members join and leave: a joint view, then the one after it or the one before it
+	// After all other faults, when everything is at rest, all members lose their power at once, and as many as may be lost
+	// never come back: the others serve what was acknowledged, and go on.
+	Outage Kind = "outage"
 )
 
 // The kinds of faults of worlds with masters and witnesses.
@@ -49,7 +52,7 @@ const (
 
 // Kinds lists the kinds of worlds without masters.
 func Kinds() []Kind {
-	return []Kind{Crash, Torn, Wipe, Partition, Loss, Duplicate, Reorder, Slow, Skew, Pause, OldCopy, Rot, Change}
+	return []Kind{Crash, Torn, Wipe, Partition, Loss, Duplicate, Reorder, Slow, Skew, Pause, OldCopy, Rot, Change, Outage}
 }
 
 // CURPKinds lists the kinds of worlds with masters and witnesses. Which member is master, backup or witness

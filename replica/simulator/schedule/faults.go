@@ -131,7 +131,7 @@ func (s *Schedule) DrawSteadily(options Options) {
 	if partitioned {
 		options.Faults = faults.WithStableMembers(options.Faults)
 	}
-	kinds := faults.Without(options.Faults, faults.Change, faults.Lose, faults.Move, faults.LostQuorum, faults.Split)
+	kinds := faults.Without(options.Faults, faults.Change, faults.Lose, faults.Move, faults.LostQuorum, faults.Split, faults.Outage)
 	if len(kinds) > 0 {
 		s.drawFaults(kernel.NewStream(s.Seed, kernel.ForSchedule, 0), n, kinds, 1+int(s.Settle/(4*s.Environment.Retry)))
 	}

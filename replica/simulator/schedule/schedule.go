@@ -22,6 +22,9 @@ type Schedule struct {
 	// Lost, if it is set, ends them before that.
 	Lost *DiskLoss
 
+	// Outage has all members lose their power at once when everything is at rest, and as many as may be lost not come back.
+	Outage bool
+
 	Environment Environment
 	Abandon     int
 	Check       time.Duration // bounds the check of the history, in real time; 0: checkTimeout
@@ -141,7 +144,9 @@ func Draw(seed uint64, options Options) Schedule {
 			s.Clients[i].Operations = append(s.Clients[i].Operations, Planned{at, script.Operation()})
 		}
 	}
-	kinds := faults.Without(options.Faults, faults.Change, faults.OldCopy, faults.Rot, faults.Lose, faults.Move, faults.LostQuorum, faults.Split)
+	kinds := faults.Without(options.Faults, faults.Change, faults.OldCopy, faults.Rot, faults.Lose, faults.Move, faults.LostQuorum, faults.Split,
+		faults.Outage)
+	s.Outage = slices.Contains(options.Faults, faults.Outage)
 	if options.Partitioned != nil {
 		kinds = faults.WithStableMembers(kinds)
 	}
