@@ -7,7 +7,6 @@ import (
 	"github.com/georegister/georegister/replica/simulator/faults"
 
 	"github.com/georegister/georegister/replica/protocol/abd"
-	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
@@ -90,18 +89,8 @@ func TestMistakesOfABDAreFound(t *testing.T) {
 		{"quorum/count-twice", copies, 0, 2000},
 		{"quorum/one-more", schedule.Options{Faults: []faults.Kind{faults.Outage}, Members: []int{3, 5}}, 0, 3},
 		{"abd/retry-with-new-tag", all, 0, 500},
-		// abd/count-dead-disks: see TestLostDisksAreFenced.
+		{"member/vote-at-once", wipes, 0, 200},
+		{"member/transfer-from-one", wipes, 0, 1000},
+		// quorum/count-dead-disks and member/keep-incarnation: see TestLostDisksAreFenced.
 	})
-	for name, m := range map[string]struct {
-		mistakes member.Mistakes
-		seeds    int
-	}{
-		"VoteAtOnce":      {member.Mistakes{VoteAtOnce: true}, 200},
-		"TransferFromOne": {member.Mistakes{TransferFromOne: true}, 1000},
-		// KeepIncarnation: see TestLostDisksAreFenced.
-	} {
-		t.Run(name, func(t *testing.T) {
-			mustFind(t, drawn(wipes), MemberWith(abd.Factory, m.mistakes), 0, m.seeds, nil)
-		})
-	}
 }

@@ -90,44 +90,23 @@ func TestMutantsOfChangesAreFound(t *testing.T) {
 // twoViews counts that two views of one epoch were committed.
 func twoViews(f *Failure) bool { return strings.HasSuffix(f.Reason, "are committed") }
 
-func TestMistakesOfChangesAreFound(t *testing.T) {
+func TestMutantsOfMembersInChangesAreFound(t *testing.T) {
 	t.Parallel()
 	changes := []faults.Kind{faults.Change, faults.Partition}
 	wipes := []faults.Kind{faults.Change, faults.Partition, faults.Wipe, faults.Wipe}
-	type mistakes struct {
-		member member.Mistakes
-	}
-	for _, c := range []struct {
-		name       string
-		wrong      mistakes
-		faults     []faults.Kind
-		abd, gryff int // seeds; 0: it is no mistake there
-	}{
-		{"a lost disk votes", mistakes{member: member.Mistakes{VoteAtOnce: true}}, wipes, 500, 500},
-		{"votes count on one side", mistakes{member: member.Mistakes{CountOneSide: true}}, changes, 500, 500},
-		{"the state of one is enough", mistakes{member: member.Mistakes{FetchFromOne: true}}, changes, 2000, 2000},
-		{"work of earlier views is not settled", mistakes{member: member.Mistakes{SettledAtOnce: true}}, changes, 0, 1000},
-	} {
-		search := func(t *testing.T, start Start, rmws, seeds int) {
-			options := schedule.Options{Faults: c.faults, RMWs: rmws}
-			counts := found("")               // a member that stops is not enough
-			if c.wrong.member.SettledAtOnce { // it lives where few know of an instance
-				options.Members = []int{3}
-				counts = harm
-			}
-			mustFind(t, drawn(options), start, 0, seeds, counts)
-		}
-		if c.abd > 0 {
-			t.Run(c.name+", ABD", func(t *testing.T) {
-				search(t, MemberWith(abd.Factory, c.wrong.member), schedule.FewRMWs, c.abd)
-			})
-		}
-		if c.gryff > 0 {
-			t.Run(c.name+", Gryff", func(t *testing.T) {
-				search(t, MemberWith(gryff.Factory, c.wrong.member), schedule.ManyRMWs, c.gryff)
-			})
-		}
-	}
+	few, many := schedule.Options{Faults: changes, RMWs: schedule.FewRMWs}, schedule.Options{Faults: changes, RMWs: schedule.ManyRMWs}
+	mustFindEach(t, Member(abd.Factory), noticed, []hunt{
+		{"member/vote-at-once of ABD", schedule.Options{Faults: wipes, RMWs: schedule.FewRMWs}, 0, 500},
+		{"quorum/count-one-side of ABD", few, 0, 500},
+		{"member/fetch-from-one of ABD", few, 0, 2000},
+	})
+	mustFindEach(t, Member(gryff.Factory), noticed, []hunt{
+		{"member/vote-at-once of Gryff", schedule.Options{Faults: wipes, RMWs: schedule.ManyRMWs}, 0, 500},
+		{"quorum/count-one-side of Gryff", many, 0, 500},
+		{"member/fetch-from-one of Gryff", many, 0, 2000},
+	})
+	many.Members = []int{3} // it lives where few know of an instance
+	mustFindEach(t, Member(gryff.Factory), byClass(harm), []hunt{{"member/settled-at-once of Gryff", many, 0, 1000}})
 }
 
 // pentagon is five members as far from each other, with disks and clients that lose no time.
@@ -190,23 +169,19 @@ func drawTwice(seed uint64) schedule.Schedule {
 
 // What random schedules come to too seldom. instance/keep-agreed and instance/recover-as-plain are shown step by
 // step, by scripts of EPaxos and Gryff.
-func TestRareMistakesOfChangesAreFound(t *testing.T) {
+func TestRareMutantsOfChangesAreFound(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name   string
-		draw   func(uint64) schedule.Schedule
-		member member.Mistakes
-	}{
-		{"members of two views count each other", drawStraggler, member.Mistakes{AnyEpoch: true}},
-		{"what another change fetched counts", drawTwice, member.Mistakes{KeepFetched: true}},
+	program := mutants.Build(t)
+	for mutant, draw := range map[string]func(uint64) schedule.Schedule{
+		"member/any-epoch": drawStraggler, "member/keep-fetched": drawTwice,
 	} {
 		for name, inner := range map[string]member.Factory{
 			"ABD": abd.Factory, "EPaxos": epaxos.Factory, "Gryff": gryff.Factory, "Gus": gus.Factory, "RMWPaxos": rmwpaxos.Factory,
 		} { // order is irrelevant: each is a test
-			t.Run(c.name+", "+name, func(t *testing.T) {
-				mustNotFind(t, c.draw, Member(inner), 500)
+			t.Run(name+" without "+mutant, func(t *testing.T) { mustNotFind(t, draw, Member(inner), 500) })
+			program.Run(t, name+" with "+mutant, mutant, func(t *testing.T) {
 				// Members of two views also stop, since they take positions in one for the other's.
-				mustFind(t, c.draw, MemberWith(inner, c.member), 0, 500, found(check.Violation))
+				mustFind(t, draw, Member(inner), 0, 500, found(check.Violation))
 			})
 		}
 	}

@@ -103,7 +103,5 @@ func TestMistakesOfCURPRaftAreFound(t *testing.T) {
 			mustFind(t, drawn(all), Member(shortCURPRaft), c.after, c.seeds, harm)
 		})
 	}
-	t.Run("VoteAtOnce", func(t *testing.T) {
-		mustFind(t, drawn(wipes), MemberWith(shortCURPRaft, member.Mistakes{VoteAtOnce: true}), 0, 500, harm)
-	})
+	mustFindEach(t, Member(shortCURPRaft), byClass(harm), []hunt{{"member/vote-at-once", wipes, 0, 500}})
 }

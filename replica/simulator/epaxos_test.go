@@ -7,7 +7,6 @@ import (
 	"github.com/georegister/georegister/replica/simulator/faults"
 
 	"github.com/georegister/georegister/replica/protocol/epaxos"
-	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/test/mutants"
 )
@@ -77,26 +76,13 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 		{"instance/order-by-self", many, 0, 200},
 		{"instance/order-by-number", few, 80, 2000},
 		{"instance/resume-as-new", changes, 0, 500},
+		{"member/vote-at-once", wipes, 0, 500},
+		{"member/skip-settling", wipes, 110, 4000},
+		{"member/settled-at-once", changes, 110, 1000},
+		{"quorum/count-one-side", changes, 0, 500},
 		// instance/one-ballot: see below. Of lost disks: see TestMistakesOfLostDisksAreFound. answer-named,
 		// keep-agreed and recover-as-plain: see the protocol's own tests.
 	})
-	for _, c := range []struct {
-		name     string
-		mistakes member.Mistakes
-		options  schedule.Options
-		after    uint64
-		seeds    int
-	}{
-		{"VoteAtOnce", member.Mistakes{VoteAtOnce: true}, wipes, 0, 500},
-		{"SkipSettling", member.Mistakes{SkipSettling: true}, wipes, 110, 4000},
-		{"SettledAtOnce", member.Mistakes{SettledAtOnce: true}, changes, 110, 1000},
-		{"CountOneSide", member.Mistakes{CountOneSide: true}, changes, 0, 500},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			wrong := MemberWith(epaxos.Factory, c.mistakes)
-			mustDivide(t, drawn(c.options), wrong, Member(epaxos.Factory), c.after, c.seeds, divided)
-		})
-	}
 }
 
 // drawInterferingDuel is drawDuel with a write that c's rmw interferes with: without it, all have the same attributes.

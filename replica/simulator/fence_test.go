@@ -72,22 +72,20 @@ func drawFence(seed uint64) schedule.Schedule {
 func TestLostDisksAreFenced(t *testing.T) {
 	t.Parallel()
 	program := mutants.Build(t)
-	program.Run(t, "ABD, abd/count-dead-disks", "abd/count-dead-disks", func(t *testing.T) {
-		mustFind(t, drawFence, Member(abd.Factory), 0, 500, found(check.Violation))
-	})
-	program.Run(t, "RMWPaxos, rmwpaxos/count-dead-disks", "rmwpaxos/count-dead-disks", func(t *testing.T) {
-		mustFind(t, drawFence, Member(rmwpaxos.Factory), 0, 500, found(check.Violation))
-	})
-	program.Run(t, "Gus, gus/count-dead-disks", "gus/count-dead-disks", func(t *testing.T) {
-		mustFind(t, drawFence, Member(gus.Factory), 0, 500, found(check.Violation))
-	})
-	for name, inner := range map[string]member.Factory{
-		"ABD": abd.Factory, "RMWPaxos": rmwpaxos.Factory, "Gus": gus.Factory,
-	} { // order is irrelevant: each is a test
-		t.Run(name, func(t *testing.T) { mustNotFind(t, drawFence, Member(inner), 500) })
-		t.Run(name+", KeepIncarnation", func(t *testing.T) {
-			start := MemberWith(inner, member.Mistakes{KeepIncarnation: true})
-			mustFind(t, drawFence, start, 0, 500, found(check.Violation))
-		})
+	for _, c := range []struct {
+		name    string
+		inner   member.Factory
+		mutants []string
+	}{
+		{"ABD", abd.Factory, []string{"quorum/count-dead-disks", "member/keep-incarnation"}},
+		{"Gus", gus.Factory, []string{"quorum/count-dead-disks", "member/keep-incarnation"}},
+		{"RMWPaxos", rmwpaxos.Factory, []string{"rmwpaxos/count-dead-disks", "member/keep-incarnation"}},
+	} {
+		t.Run(c.name, func(t *testing.T) { mustNotFind(t, drawFence, Member(c.inner), 500) })
+		for _, mutant := range c.mutants {
+			program.Run(t, c.name+", "+mutant, mutant, func(t *testing.T) {
+				mustFind(t, drawFence, Member(c.inner), 0, 500, found(check.Violation))
+			})
+		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/protocol/gryff"
-	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/test/mutants"
@@ -32,25 +31,6 @@ func TestGryffSurvivesDuels(t *testing.T) {
 	}, nil)
 }
 
-func TestMistakesOfGryffAreFound(t *testing.T) {
-	t.Parallel()
-	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Loss, faults.Crash}, RMWs: schedule.ManyRMWs}
-	for _, c := range []struct {
-		name     string
-		mistakes member.Mistakes
-		after    uint64
-		seeds    int
-	}{
-		{"VoteAtOnce", member.Mistakes{VoteAtOnce: true}, 0, 500},
-		{"SkipSettling", member.Mistakes{SkipSettling: true}, 90, 4000},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			wrong := MemberWith(gryff.Factory, c.mistakes)
-			mustDivide(t, drawn(wipes), wrong, Member(gryff.Factory), c.after, c.seeds, divided)
-		})
-	}
-}
-
 func TestMutantsOfGryffAreFound(t *testing.T) {
 	t.Parallel()
 	few := schedule.Options{Faults: wholeDisks(), RMWs: schedule.FewRMWs}
@@ -61,6 +41,7 @@ func TestMutantsOfGryffAreFound(t *testing.T) {
 	crash := schedule.Options{Faults: []faults.Kind{faults.Crash}, RMWs: schedule.ManyRMWs, Members: []int{3}}
 	crashed := schedule.Options{Faults: stops, RMWs: schedule.ManyRMWs, Members: []int{3}}
 	five := schedule.Options{Faults: stops, RMWs: schedule.ManyRMWs, Members: []int{5}}
+	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Loss, faults.Crash}, RMWs: schedule.ManyRMWs}
 	mustFindEach(t, Member(gryff.Factory), divided, []hunt{
 		{"gryff/answer-before-persist", crashes, 400, 3000},
 		{"gryff/reply-volatile", crashes, 1900, 4000},
@@ -84,6 +65,8 @@ func TestMutantsOfGryffAreFound(t *testing.T) {
 		{"instance/forget-executed", many, 0, 200},
 		{"instance/forget-sessions", many, 0, 200},
 		{"instance/order-by-self", many, 0, 200},
+		{"member/vote-at-once", wipes, 0, 500},
+		{"member/skip-settling", wipes, 90, 4000},
 		// gryff/tag-without-boot and instance/one-ballot: see TestRareMutantsOfGryffAreFound. Of lost disks: see
 		// TestMistakesOfLostDisksAreFound.
 	})

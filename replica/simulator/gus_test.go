@@ -108,26 +108,14 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 		{"gus/share-tags", all, 230, 2000},
 		{"gus/tag-without-boot", crashes, 80, 6000},
 		{"gus/number-without-boot", crashes, 1460, 4000},
-		// ignore-locks: see below. count-dead-disks and KeepIncarnation: see TestLostDisksAreFenced.
+		// ignore-locks: see below. quorum/count-dead-disks and member/keep-incarnation: see TestLostDisksAreFenced.
 		{"gus/adopt-as-final", changes, 0, 2000},
 		{"gus/resume-with-new-tag", changes, 280, 2000},
+		{"member/vote-at-once", wipes, 0, 200},
+		{"member/transfer-from-one", wipes, 430, 2000},
+		{"quorum/count-one-side", changes, 0, 500},
+		{"member/fetch-from-one", changes, 630, 2000},
 	})
-	for _, c := range []struct {
-		name     string
-		mistakes member.Mistakes
-		options  schedule.Options
-		after    uint64
-		seeds    int
-	}{
-		{"VoteAtOnce", member.Mistakes{VoteAtOnce: true}, wipes, 0, 200},
-		{"TransferFromOne", member.Mistakes{TransferFromOne: true}, wipes, 430, 2000},
-		{"CountOneSide", member.Mistakes{CountOneSide: true}, changes, 0, 500},
-		{"FetchFromOne", member.Mistakes{FetchFromOne: true}, changes, 630, 2000},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			mustFind(t, drawn(c.options), MemberWith(gus.Factory, c.mistakes), c.after, c.seeds, nil)
-		})
-	}
 	// Nothing wrong is read with these two.
 	stops := schedule.Options{
 		Faults: []faults.Kind{faults.Crash, faults.Partition}, RMWs: schedule.FewRMWs, Members: []int{4, 5, 7},

@@ -9,9 +9,11 @@ import (
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
 
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/epaxos"
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/test/mutants"
@@ -25,13 +27,6 @@ func divided(f *Failure) bool {
 
 // noticed counts what clients notice.
 func noticed(f *Failure) bool { return found("")(f.Class) }
-
-// mustDivide is mustFail, and shows that the very schedule that has a mistake found is passed without it.
-func mustDivide(t *testing.T, draw func(seed uint64) schedule.Schedule, wrong, right Start, after uint64, seeds int, counts func(*Failure) bool) {
-	t.Helper()
-	f := mustFail(t, draw, wrong, after, seeds, counts)
-	mustPass(t, draw, right, f.Schedule.Seed)
-}
 
 func appends(key, what string) register.Operation {
 	return register.Operation{Kind: register.RMW, Key: key, Call: register.Call{Function: register.Append, Args: [][]byte{[]byte(what)}}}
@@ -164,13 +159,25 @@ func drawDeadPromise(seed uint64) schedule.Schedule {
 	return s
 }
 
+// hasty is a protocol whose newcomers vote before they are settled.
+func hasty(inner member.Factory) member.Factory {
+	return func(c protocol.Config, j *protocol.Journal, known *quorum.Incarnations) member.Inner {
+		return unsettled{inner(c, j, known)}
+	}
+}
+
+type unsettled struct{ member.Inner }
+
+func (u unsettled) Settle(now protocol.Instant) bool {
+	u.Inner.Settle(now)
+	return true
+}
+
 func TestMistakesOfLostDisksAreFound(t *testing.T) {
 	t.Parallel()
-	keep, one := member.Mistakes{KeepIncarnation: true}, member.Mistakes{TransferFromOne: true}
 	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Partition}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	rightEPaxos, rightGryff := Member(epaxos.Factory), Member(gryff.Factory)
-	skip := member.Mistakes{SkipSettling: true}
-	lateEPaxos, lateGryff := MemberWith(epaxos.Factory, skip), MemberWith(gryff.Factory, skip)
+	hastyEPaxos, hastyGryff := Member(hasty(epaxos.Factory)), Member(hasty(gryff.Factory))
 	found := mutants.Build(t)
 	for _, c := range []struct {
 		name   string
@@ -180,34 +187,23 @@ func TestMistakesOfLostDisksAreFound(t *testing.T) {
 		after  uint64
 		counts func(*Failure) bool
 	}{
-		{"count-dead-disks, EPaxos", "instance/count-dead-disks", drawDeadVote, rightEPaxos, 0, divided},
-		{"count-dead-disks, Gryff's rmws", "instance/count-dead-disks", drawDeadVote, rightGryff, 0, divided},
-		{"count-dead-disks, Gryff's registers", "instance/count-dead-disks", drawFence, rightGryff, 0, noticed},
+		{"count-dead-disks, EPaxos", "quorum/count-dead-disks", drawDeadVote, rightEPaxos, 0, divided},
+		{"count-dead-disks, Gryff's rmws", "quorum/count-dead-disks", drawDeadVote, rightGryff, 0, divided},
+		{"count-dead-disks, Gryff's registers", "quorum/count-dead-disks", drawFence, rightGryff, 0, noticed},
 		{"reuse-numbers, EPaxos", "instance/reuse-numbers", drawReused, rightEPaxos, 130, divided},
 		{"reuse-numbers, Gryff", "instance/reuse-numbers", drawReused, rightGryff, 130, divided},
-		// Members that settle deny nothing, so recovery is shown beside the mistake that they don't.
-		{"count-dead-disks, recovery of EPaxos", "instance/count-dead-disks", drawDeadPromise, lateEPaxos, 0, divided},
-		{"count-dead-disks, recovery of Gryff", "instance/count-dead-disks", drawDeadPromise, lateGryff, 0, divided},
-		{"trust-new-disk, EPaxos", "instance/trust-new-disk", drawNewDisk, lateEPaxos, 0, divided},
-		{"trust-new-disk, Gryff", "instance/trust-new-disk", drawNewDisk, lateGryff, 0, divided},
+		// Members that settle deny nothing, so recovery is shown with some that don't.
+		{"count-dead-disks, recovery of EPaxos", "quorum/count-dead-disks", drawDeadPromise, hastyEPaxos, 0, divided},
+		{"count-dead-disks, recovery of Gryff", "quorum/count-dead-disks", drawDeadPromise, hastyGryff, 0, divided},
+		{"trust-new-disk, EPaxos", "instance/trust-new-disk", drawNewDisk, hastyEPaxos, 0, divided},
+		{"trust-new-disk, Gryff", "instance/trust-new-disk", drawNewDisk, hastyGryff, 0, divided},
+		{"keep-incarnation, EPaxos", "member/keep-incarnation", drawDeadVote, rightEPaxos, 0, divided},
+		{"keep-incarnation, Gryff's rmws", "member/keep-incarnation", drawDeadVote, rightGryff, 0, divided},
+		{"keep-incarnation, Gryff's registers", "member/keep-incarnation", drawFence, rightGryff, 0, noticed},
+		{"transfer-from-one, EPaxos", "member/transfer-from-one", drawn(wipes), rightEPaxos, 300, noticed},
+		{"transfer-from-one, Gryff", "member/transfer-from-one", drawn(wipes), rightGryff, 90, noticed},
 	} {
 		found.Run(t, c.name, c.mutant, func(t *testing.T) { mustFail(t, c.draw, c.start, c.after, 500, c.counts) })
-	}
-	for _, c := range []struct {
-		name         string
-		draw         func(uint64) schedule.Schedule
-		wrong, right Start
-		after        uint64
-		seeds        int
-		counts       func(*Failure) bool
-	}{
-		{"KeepIncarnation, EPaxos", drawDeadVote, MemberWith(epaxos.Factory, keep), rightEPaxos, 0, 500, divided},
-		{"KeepIncarnation, Gryff's rmws", drawDeadVote, MemberWith(gryff.Factory, keep), rightGryff, 0, 500, divided},
-		{"KeepIncarnation, Gryff's registers", drawFence, MemberWith(gryff.Factory, keep), rightGryff, 0, 500, noticed},
-		{"TransferFromOne, EPaxos", drawn(wipes), MemberWith(epaxos.Factory, one), rightEPaxos, 300, 500, noticed},
-		{"TransferFromOne, Gryff", drawn(wipes), MemberWith(gryff.Factory, one), rightGryff, 90, 500, noticed},
-	} {
-		t.Run(c.name, func(t *testing.T) { mustDivide(t, c.draw, c.wrong, c.right, c.after, c.seeds, c.counts) })
 	}
 	t.Run("correct", func(t *testing.T) {
 		for _, right := range []Start{rightEPaxos, rightGryff} {
@@ -217,9 +213,9 @@ func TestMistakesOfLostDisksAreFound(t *testing.T) {
 		}
 	})
 	t.Run("not settled", func(t *testing.T) { // does no harm by itself
-		for _, late := range []Start{lateEPaxos, lateGryff} {
-			mustNotFind(t, drawNewDisk, late, 150)
-			mustNotFind(t, drawDeadPromise, late, 150)
+		for _, hasty := range []Start{hastyEPaxos, hastyGryff} {
+			mustNotFind(t, drawNewDisk, hasty, 150)
+			mustNotFind(t, drawDeadPromise, hasty, 150)
 		}
 	})
 }

@@ -63,22 +63,10 @@ func TestMistakesOfRaftAreFound(t *testing.T) {
 		{"raft/count-one-side", changes, 0, 1000},
 		{"raft/resume-as-new", changes, 0, 1000},
 		{"membership/finish-uncovered", changes, 0, 1000},
+		{"member/vote-at-once", wipes, 0, 500},
+		{"member/skip-settling", wipes, 0, 2000},
+		{"member/keep-incarnation", wipes, 520, 3000},
+		{"member/settled-at-once", changes, 200, 1000},
 		// raft/count-dead-disks and raft/forget-term: see the protocol's own tests.
 	})
-	for _, c := range []struct {
-		name    string
-		member  member.Mistakes
-		options schedule.Options
-		after   uint64
-		seeds   int
-	}{
-		{"VoteAtOnce", member.Mistakes{VoteAtOnce: true}, wipes, 0, 500},
-		{"SkipSettling", member.Mistakes{SkipSettling: true}, wipes, 0, 2000},
-		{"KeepIncarnation", member.Mistakes{KeepIncarnation: true}, wipes, 520, 3000},
-		{"SettledAtOnce", member.Mistakes{SettledAtOnce: true}, changes, 200, 1000},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			mustFind(t, drawn(c.options), MemberWith(shortRaft, c.member), c.after, c.seeds, harm)
-		})
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/faults"
 
-	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
@@ -62,26 +61,13 @@ func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 		{"rmwpaxos/forget-sessions", many, 0, 2000},
 		{"rmwpaxos/adopt-blindly", changes, 0, 2000},
 		{"rmwpaxos/resume-as-new", changes, 0, 500},
-		// equal-numbers, keep-duelling, vote-before-persist, copy-votes and count-old-votes: see below. count-dead-disks:
-		// see TestLostDisksAreFenced. answered-by-one-side: see TestWhoIsLeftBehindReadsNothingOld.
+		{"member/vote-at-once", wipes, 0, 500},
+		{"member/transfer-from-one", wipes, 300, 2000},
+		{"member/fetch-from-one", changes, 40, 2000},
+		{"quorum/count-one-side", changes, 0, 500},
+		// equal-numbers, keep-duelling, vote-before-persist, copy-votes and count-old-votes: see below. Of lost disks: see
+		// TestLostDisksAreFenced. answered-by-one-side: see TestWhoIsLeftBehindReadsNothingOld.
 	})
-	for _, c := range []struct {
-		name     string
-		mistakes member.Mistakes
-		options  schedule.Options
-		after    uint64
-		seeds    int
-	}{
-		{"VoteAtOnce", member.Mistakes{VoteAtOnce: true}, wipes, 0, 500},
-		{"TransferFromOne", member.Mistakes{TransferFromOne: true}, wipes, 300, 2000},
-		{"FetchFromOne", member.Mistakes{FetchFromOne: true}, changes, 40, 2000},
-		{"CountOneSide", member.Mistakes{CountOneSide: true}, changes, 0, 500},
-		// KeepIncarnation: see TestLostDisksAreFenced.
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			mustFind(t, drawn(c.options), MemberWith(rmwpaxos.Factory, c.mistakes), c.after, c.seeds, harm)
-		})
-	}
 	// Of proposers that insist; who hands over seldom asks for the same round as another.
 	reordered := drawn(schedule.Options{Faults: []faults.Kind{faults.Reorder}, RMWs: schedule.ManyRMWs, Members: []int{3}})
 	insist := Member(rmwpaxos.FactoryWith(rmwpaxos.Options{Insist: true}))

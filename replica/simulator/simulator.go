@@ -30,11 +30,8 @@ import (
 type Start = cluster.Start
 
 // Member starts a member.Member around a protocol, as the runtime does.
-func Member(inner member.Factory) Start { return MemberWith(inner, member.Mistakes{}) }
-
-// MemberWith is Member with mistakes, for tests.
-func MemberWith(inner member.Factory, mistakes member.Mistakes) Start {
+func Member(inner member.Factory) Start {
 	return func(config protocol.Config, journal *protocol.Journal) (protocol.Protocol, error) {
-		return member.StartWith(config, journal, inner, mistakes)
+		return member.Start(config, journal, inner)
 	}
 }

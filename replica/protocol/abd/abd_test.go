@@ -2,6 +2,7 @@ package abd_test
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"testing"
 	"time"
@@ -25,9 +26,9 @@ func TestScripts(t *testing.T) { script.Run(t, "testdata/correct", abd.Factory) 
 // reach: each needs several faults in one order.
 func TestRareMistakes(t *testing.T) {
 	found := mutants.Build(t)
-	for _, name := range []string{"count-dead-disks", "number-without-boot", "tag-without-boot"} {
-		found.Run(t, name, "abd/"+name, func(t *testing.T) {
-			script.Run(t, "testdata/mistakes/"+name+".txt", abd.Factory)
+	for _, mutant := range []string{"quorum/count-dead-disks", "abd/number-without-boot", "abd/tag-without-boot"} {
+		found.Run(t, mutant, mutant, func(t *testing.T) {
+			script.Run(t, "testdata/mistakes/"+path.Base(mutant)+".txt", abd.Factory)
 		})
 	}
 }

@@ -26,12 +26,12 @@ type operation struct {
 func (o *operation) writes() bool { return o.Kind() == register.Write }
 
 // query begins the first phase. The coordinator's own register is the first answer. Answers are counted by disk
-// (Counted): those of a disk that is lost are void. AskQuorum picks the nearest members that complete a quorum.
+// (Incarnations): those of a disk that is lost are void. AskQuorum picks the nearest members that complete a quorum.
 func (p *Protocol) query(o *operation) {
 	o.own = p.Load(o.Key)
 	o.chosen = o.own
-	o.answered.Answer(p.Counted, p.Config.Self)
-	o.holders.Answer(p.Counted, p.Config.Self)
+	o.answered.Answer(p.Incarnations, p.Config.Self)
+	o.holders.Answer(p.Incarnations, p.Config.Self)
 	if p.majority(&o.answered) { // it is alone
 		p.propagate(o)
 		return
@@ -47,7 +47,7 @@ func (p *Protocol) onReply(from view.MemberID, m *peerv1.Message) {
 		p.Took(base.PathStale)
 		return
 	}
-	o.waits().Answer(p.Counted, from)
+	o.waits().Answer(p.Incarnations, from)
 	if !o.second {
 		p.compare(o, from, m)
 	}
@@ -70,9 +70,9 @@ func (p *Protocol) compare(o *operation, from view.MemberID, m *peerv1.Message) 
 	case +1:
 		o.chosen = answer
 		o.holders.Restart()
-		o.holders.Answer(p.Counted, from)
+		o.holders.Answer(p.Incarnations, from)
 	case 0:
-		o.holders.Answer(p.Counted, from)
+		o.holders.Answer(p.Incarnations, from)
 	}
 }
 
@@ -116,7 +116,7 @@ func (p *Protocol) newTag(o *operation) register.Carstamp {
 // the holders; a read's others have said so in the first phase.
 func (p *Protocol) update(o *operation) {
 	p.Apply(o.Key, o.chosen)
-	o.holders.Answer(p.Counted, p.Config.Self)
+	o.holders.Answer(p.Incarnations, p.Config.Self)
 	path, done := pathReadWriteBack, p.majority(&o.holders)
 	if done {
 		path = pathReadAdopted
@@ -130,13 +130,13 @@ func (p *Protocol) update(o *operation) {
 	}
 	o.Trips++
 	p.ask(o, slices.DeleteFunc(slices.Clone(p.AskQuorum(&o.holders)), func(id view.MemberID) bool {
-		return o.holders.Answered(p.Counted, id)
+		return o.holders.Answered(p.Incarnations, id)
 	}))
 }
 
 // majority reports whether a majority of disks that still exist has answered.
 func (p *Protocol) majority(t *quorum.Tally) bool {
-	return t.Quorum(p.Counted, 0)
+	return t.Quorum(p.Incarnations, 0)
 }
 
 // waits is who has answered the present phase's question: in the second one, who holds the tag.

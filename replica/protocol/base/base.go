@@ -21,15 +21,14 @@ type Base struct {
 	Outbox
 	Config       protocol.Config
 	Incarnations *quorum.Incarnations
-	Counted      *quorum.Incarnations // whose answers count: Incarnations, unless a mistake is put back
-	Now          protocol.Instant     // of the last Tick
+	Now          protocol.Instant // of the last Tick
 	Draws        Draws
 	Keys         slab.Keys // of records, and of operations
 }
 
 // New returns the base of the protocol of that name.
 func New(name string, config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) *Base {
-	b := &Base{Config: config, Incarnations: known, Counted: known, Draws: Draws(config.Seed)}
+	b := &Base{Config: config, Incarnations: known, Draws: Draws(config.Seed)}
 	b.Outbox = NewOutbox(name, firstOp(&config, known), journal)
 	return b
 }
@@ -39,9 +38,6 @@ func New(name string, config protocol.Config, journal *protocol.Journal, known *
 func firstOp(c *protocol.Config, known *quorum.Incarnations) uint64 {
 	return uint64(known.Of(c.Self)&0xff)<<56 | uint64(c.Boot&0xffff)<<40
 }
-
-// CountDeadDisks has answers count of disks that are lost. It is a known bug, for tests that show that it is found.
-func (b *Base) CountDeadDisks() { b.Counted = quorum.FirstDisks(b.Config.View) }
 
 // Writer names this process on this disk: no other one issues its carstamps.
 func (b *Base) Writer() register.Writer { return b.writer(b.Config.Boot) }
@@ -62,7 +58,7 @@ func (b *Base) Pace(retry, suspect time.Duration) { b.Config.Retry, b.Config.Sus
 
 // AskQuorum begins a question: the nearest members that are a quorum with this one.
 func (b *Base) AskQuorum(t *quorum.Tally) []view.MemberID {
-	return t.AskQuorum(&b.Config, b.Counted, b.Now)
+	return t.AskQuorum(&b.Config, b.Incarnations, b.Now)
 }
 
 // AskAll begins a question to all other members.
@@ -72,7 +68,7 @@ func (b *Base) AskAll(t *quorum.Tally) []view.MemberID {
 
 // Unanswered are the members to retransmit a question to, if it is time for that: those that have not answered.
 func (b *Base) Unanswered(t *quorum.Tally) []view.MemberID {
-	return t.Again(&b.Config, b.Counted, b.Now)
+	return t.Again(&b.Config, b.Incarnations, b.Now)
 }
 
 // Put stores the record of a key's register, as it was encoded, under a key of the journal.

@@ -8,7 +8,6 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/caspaxos"
-	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/script"
@@ -136,25 +135,18 @@ func TestMistakesAreFound(t *testing.T) {
 		{"caspaxos/forget-sessions", all},
 		{"caspaxos/resume-as-new", changes},
 		{"caspaxos/adopt-blindly", changes},
+		{"member/vote-at-once", wipes},
+		{"quorum/count-one-side", changes},
 	} {
-		found.Run(t, c.mutant, c.mutant, func(t *testing.T) { mustFind(t, c.options, member.Mistakes{}) })
-	}
-	for name, c := range map[string]struct {
-		mistakes member.Mistakes
-		options  schedule.Options
-	}{
-		"VoteAtOnce":   {member.Mistakes{VoteAtOnce: true}, wipes},
-		"CountOneSide": {member.Mistakes{CountOneSide: true}, changes},
-	} {
-		t.Run(name, func(t *testing.T) { mustFind(t, c.options, c.mistakes) })
+		found.Run(t, c.mutant, c.mutant, func(t *testing.T) { mustFind(t, c.options) })
 	}
 }
 
 // mustFind searches for a violation.
-func mustFind(t *testing.T, options schedule.Options, mistakes member.Mistakes) {
+func mustFind(t *testing.T, options schedule.Options) {
 	t.Helper()
 	options.RMWs = schedule.ManyRMWs
-	start := simulator.MemberWith(caspaxos.Factory, mistakes)
+	start := simulator.Member(caspaxos.Factory)
 	for seed := uint64(1); seed <= 2000; seed++ {
 		f := simulator.Run(schedule.Draw(seed, options), start, nil).Failure
 		if f != nil && f.Class == check.Violation {

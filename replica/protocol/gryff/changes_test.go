@@ -57,18 +57,17 @@ type task struct {
 // storm is a cluster whose members change while clients work on one key.
 type storm struct {
 	*rand.Rand
-	factory  member.Factory
-	mistakes member.Mistakes
-	rmws     bool
-	view     view.View
-	nodes    []*changing
-	packets  []packet
-	now      protocol.Instant
-	step     int
-	tasks    []*task
-	calm     bool // nobody is cut off any more
-	wrong    string
-	paths    map[string]int
+	factory member.Factory
+	rmws    bool
+	view    view.View
+	nodes   []*changing
+	packets []packet
+	now     protocol.Instant
+	step    int
+	tasks   []*task
+	calm    bool // nobody is cut off any more
+	wrong   string
+	paths   map[string]int
 }
 
 func (s *storm) fail(format string, args ...any) {
@@ -115,7 +114,7 @@ func (s *storm) give(n *changing) {
 	}
 	s.Shuffle(len(c.Nearest), func(i, j int) { c.Nearest[i], c.Nearest[j] = c.Nearest[j], c.Nearest[i] })
 	c.Count = func(path string) { s.paths[path]++ }
-	m, err := member.StartWith(c, n.journal, s.factory, s.mistakes)
+	m, err := member.Start(c, n.journal, s.factory)
 	if err != nil {
 		s.fail("start %d: %v", n.id, err)
 		return
@@ -400,9 +399,9 @@ func (s *storm) checkValues(values, updates map[register.Carstamp]string) {
 	}
 }
 
-func weather(seed uint64, factory member.Factory, mistakes member.Mistakes, rmws bool) *storm {
+func weather(seed uint64, factory member.Factory, rmws bool) *storm {
 	s := &storm{
-		Rand: rand.New(rand.NewPCG(seed, 7)), factory: factory, mistakes: mistakes, rmws: rmws, paths: map[string]int{},
+		Rand: rand.New(rand.NewPCG(seed, 7)), factory: factory, rmws: rmws, paths: map[string]int{},
 	}
 	s.run(6000)
 	if s.wrong == "" {
@@ -419,7 +418,7 @@ func TestClientsNoticeNoChange(t *testing.T) {
 			epochs, ended := uint64(0), 0
 			paths := map[string]int{}
 			for seed := range uint64(seeds) {
-				s := weather(seed, factory, member.Mistakes{}, name == "gryff")
+				s := weather(seed, factory, name == "gryff")
 				if s.wrong != "" {
 					t.Errorf("seed %d: %s", seed, s.wrong)
 				}
@@ -450,20 +449,16 @@ func TestMistakesInChangesAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the searches take seconds")
 	}
-	t.Run("CountOneSide", func(t *testing.T) {
-		t.Parallel()
-		mustNotice(t, member.Mistakes{CountOneSide: true})
-	})
 	program := mutants.Build(t)
-	for _, mutant := range []string{"gryff/resume-with-new-tag", "instance/resume-as-new"} {
-		program.Run(t, mutant, mutant, func(t *testing.T) { mustNotice(t, member.Mistakes{}) })
+	for _, mutant := range []string{"gryff/resume-with-new-tag", "instance/resume-as-new", "quorum/count-one-side"} {
+		program.Run(t, mutant, mutant, mustNotice)
 	}
 }
 
-func mustNotice(t *testing.T, mistakes member.Mistakes) {
+func mustNotice(t *testing.T) {
 	t.Helper()
 	for seed := range uint64(150) {
-		s := weather(seed, gryff.Factory, mistakes, true)
+		s := weather(seed, gryff.Factory, true)
 		if s.wrong != "" && !strings.Contains(s.wrong, "never ends") {
 			t.Logf("seed %d: %s", seed, s.wrong)
 			return

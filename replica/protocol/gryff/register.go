@@ -166,18 +166,18 @@ func (p *Protocol) onReply(from view.MemberID, m *peerv1.Message) {
 	case later:
 		o.chosen = got
 		o.holders.Restart()
-		o.holders.Answer(p.Counted, from)
+		o.holders.Answer(p.Incarnations, from)
 		p.Apply(o.Key, got) // algorithm 7, line 5
 	case got.Carstamp == o.chosen.Carstamp:
-		o.holders.Answer(p.Counted, from)
+		o.holders.Answer(p.Incarnations, from)
 	}
-	o.asked.Answer(p.Counted, from)
+	o.asked.Answer(p.Incarnations, from)
 	p.decide(o)
 }
 
 // decide goes on when a quorum has answered.
 func (p *Protocol) decide(o *operation) {
-	if !o.asked.Quorum(p.Counted, p.Config.Self) {
+	if !o.asked.Quorum(p.Incarnations, p.Config.Self) {
 		return
 	}
 	switch kind := o.Kind(); {
@@ -202,7 +202,7 @@ func (p *Protocol) decide(o *operation) {
 // (algorithm 7, lines 6 to 12). In Gryff-RSC the client has its answer before that, unless
 // the value is too large for a session to carry.
 func (p *Protocol) decideRead(o *operation) {
-	if o.holders.Quorum(p.Counted, p.Config.Self) {
+	if o.holders.Quorum(p.Incarnations, p.Config.Self) {
 		p.Took(pathReadFast)
 		p.end(o, o.result(min(1, p.Config.View.Size()-1), true))
 		return
@@ -216,7 +216,7 @@ func (p *Protocol) decideRead(o *operation) {
 	}
 	o.second = true
 	missing := slices.DeleteFunc(slices.Clone(p.Config.Nearest), func(id view.MemberID) bool {
-		return !o.asked.Answered(p.Counted, id) || o.holders.Answered(p.Counted, id)
+		return !o.asked.Answered(p.Incarnations, id) || o.holders.Answered(p.Incarnations, id)
 	})
 	o.asked.Copy(&o.holders)
 	o.asked.Ask(&p.Config, p.Now, 0) // when to ask again

@@ -70,7 +70,7 @@ func (p *Protocol) onBallotReply(o *operation, from view.MemberID, m *peerv1.Mes
 	case o.stage == locking:
 		p.promised(o, from, m)
 	default:
-		o.answered.Answer(p.Counted, from)
+		o.answered.Answer(p.Incarnations, from)
 		if p.quorum(&o.answered, 0) {
 			p.decided(o, o.timestamp)
 		}
@@ -79,7 +79,7 @@ func (p *Protocol) onBallotReply(o *operation, from view.MemberID, m *peerv1.Mes
 
 // promised counts a promise.
 func (p *Protocol) promised(o *operation, from view.MemberID, m *peerv1.Message) {
-	o.answered.Answer(p.Counted, from)
+	o.answered.Answer(p.Incarnations, from)
 	if b := (ballot{m.Gus.VotedRound, register.Writer(m.Gus.VotedProposer)}); o.vote.less(b) {
 		o.voted, o.vote = m.Gus.Voted, b
 	}
@@ -88,7 +88,7 @@ func (p *Protocol) promised(o *operation, from view.MemberID, m *peerv1.Message)
 	if o.origin.Less(tag(m.Gus.Newest, m.Gus.NewestWriter)) {
 		o.beyond = from
 	} else {
-		o.holders.Answer(p.Counted, from)
+		o.holders.Answer(p.Incarnations, from)
 	}
 	if p.quorum(&o.answered, 0) {
 		p.choose(o)

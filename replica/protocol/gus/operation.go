@@ -85,7 +85,9 @@ func (o *operation) tag() register.Carstamp {
 	return register.Carstamp{Timestamp: o.timestamp, Writer: o.origin.Writer}
 }
 
-func (p *Protocol) quorum(f *quorum.Tally, also view.MemberID) bool { return f.Quorum(p.Counted, also) }
+func (p *Protocol) quorum(f *quorum.Tally, also view.MemberID) bool {
+	return f.Quorum(p.Incarnations, also)
+}
 
 // votes reports whether holding a tag is voting for it, of a write that began in an epoch.
 func (p *Protocol) votes(born uint64) bool { return p.enough > 0 && born == p.Config.View.Epoch }
@@ -159,7 +161,7 @@ func (p *Protocol) retransmit(o *operation) {
 		p.giveUp(o, fmt.Sprintf("more than %d of %d members are away (faultTolerance)", p.Config.Faults, p.Config.View.Size()))
 		return
 	}
-	if o.writes() && o.retries >= patience && o.forgot.Count(p.Counted) > 0 && p.reached(o) {
+	if o.writes() && o.retries >= patience && o.forgot.Count(p.Incarnations) > 0 && p.reached(o) {
 		p.giveUp(o, unremembered+", and others are away")
 		return
 	}
@@ -204,7 +206,7 @@ const unremembered = "members no longer know what they have said of the write, a
 // reached reports whether a quorum has answered, those that have forgotten the write among it.
 func (p *Protocol) reached(o *operation) bool {
 	return p.Config.View.Quorum(func(id view.MemberID) bool {
-		return o.answered.Answered(p.Counted, id) || o.forgot.Answered(p.Counted, id)
+		return o.answered.Answered(p.Incarnations, id) || o.forgot.Answered(p.Incarnations, id)
 	})
 }
 
@@ -215,11 +217,11 @@ func (p *Protocol) reached(o *operation) bool {
 // below it: they have not voted for it, since a member keeps a vote until it is past its tag, so no quorum has.
 func (p *Protocol) forgotten(o *operation, from view.MemberID, m *peerv1.Message) {
 	p.Took(pathForgotten)
-	if o.forgot.Count(p.Counted) == 0 {
+	if o.forgot.Count(p.Incarnations) == 0 {
 		o.retries = 0
 	}
-	o.forgot.Answer(p.Counted, from)
-	switch lost := o.forgot.Meets(p.Counted, 0); {
+	o.forgot.Answer(p.Incarnations, from)
+	switch lost := o.forgot.Meets(p.Incarnations, 0); {
 	case o.writes() && lost:
 		p.giveUp(o, unremembered)
 	case !o.writes() && o.tag().Less(tag(m.Gus.Newest, m.Gus.NewestWriter)):
@@ -238,7 +240,7 @@ func (p *Protocol) expire(o *operation) {
 		return
 	}
 	why := p.NoQuorum()
-	if p.relaxed && o.stale.Count(p.Counted) > 0 {
+	if p.relaxed && o.stale.Count(p.Incarnations) > 0 {
 		why = fmt.Sprintf("fewer than %d of %d members answered in time, which takes a write that others conflict with (faultTolerance %d)",
 			p.Config.View.Size()-p.Config.Faults, p.Config.View.Size(), p.Config.Faults)
 	}

@@ -24,7 +24,7 @@ func (p *Protocol) read(o *operation) {
 		p.ask(o, p.everyone(o))
 		return
 	}
-	o.answered.Answer(p.Counted, p.Config.Self)
+	o.answered.Answer(p.Incarnations, p.Config.Self)
 	p.find(o, v, of)
 	if p.knows(o) {
 		p.safe(o)
@@ -32,7 +32,7 @@ func (p *Protocol) read(o *operation) {
 	}
 	if o.need != 0 || !o.below.IsZero() {
 		p.ask(o, p.everyone(o))
-		o.answered.Answer(p.Counted, p.Config.Self)
+		o.answered.Answer(p.Incarnations, p.Config.Self)
 		return
 	}
 	o.Trips++
@@ -47,7 +47,7 @@ func (p *Protocol) read(o *operation) {
 // found ends the first part of a read when a quorum has told of its tags, and with it who is known to have a larger
 // one.
 func (p *Protocol) found(o *operation) {
-	if o.stage == reading && (o.need == 0 || o.answered.Answered(p.Counted, o.need)) && p.knows(o) {
+	if o.stage == reading && (o.need == 0 || o.answered.Answered(p.Incarnations, o.need)) && p.knows(o) {
 		o.need = 0
 		p.safe(o)
 	}
@@ -64,7 +64,7 @@ func (o *operation) leavesOut(tag register.Carstamp, undecided bool) bool {
 // they meet each quorum.
 func (p *Protocol) knows(o *operation) bool {
 	if !o.below.IsZero() {
-		return o.answered.Meets(p.Counted, 0)
+		return o.answered.Meets(p.Incarnations, 0)
 	}
 	return p.quorum(&o.answered, 0)
 }
@@ -119,7 +119,7 @@ func (p *Protocol) onReadReply(o *operation, from view.MemberID, m *peerv1.Messa
 	if o.leavesOut(v.Carstamp, !m.Gus.Final) {
 		return // it may be final when it is asked again
 	}
-	o.answered.Answer(p.Counted, from)
+	o.answered.Answer(p.Incarnations, from)
 	of := &write{origin: originOf(m), born: m.Gus.Born}
 	if m.Gus.Final {
 		of = nil
@@ -142,7 +142,7 @@ func (p *Protocol) onReadReply(o *operation, from view.MemberID, m *peerv1.Messa
 		holds = false
 	}
 	if holds {
-		o.holders.Answer(p.Counted, from)
+		o.holders.Answer(p.Incarnations, from)
 	}
 	p.found(o)
 }
@@ -185,7 +185,7 @@ func (p *Protocol) safe(o *operation) {
 	r := p.load(o.Key)
 	found := register.Versioned{Carstamp: o.tag(), Value: o.value}
 	if p.holds(&r, found.Carstamp) {
-		o.holders.Answer(p.Counted, p.Config.Self)
+		o.holders.Answer(p.Incarnations, p.Config.Self)
 	}
 	switch {
 	case o.final || r.final(found.Carstamp):
@@ -193,7 +193,7 @@ func (p *Protocol) safe(o *operation) {
 		p.finish(o, found)
 	case p.finishWith(o, &r, found.Carstamp):
 	case p.three && p.votes(o.born) && p.quorum(&o.holders, 0),
-		p.relaxed && p.votes(o.born) && found.Carstamp == o.origin && o.holders.Count(p.Counted) >= p.enough:
+		p.relaxed && p.votes(o.born) && found.Carstamp == o.origin && o.holders.Count(p.Incarnations) >= p.enough:
 		p.Took(pathReadHeld)
 		p.finish(o, found)
 	case p.three && p.votes(o.born):
@@ -218,7 +218,7 @@ func (p *Protocol) wait(o *operation) {
 			o.Trips++
 		}
 	}
-	if !p.relaxed || o.relayed || o.answered.Count(p.Counted) < p.enough {
+	if !p.relaxed || o.relayed || o.answered.Count(p.Incarnations) < p.enough {
 		return
 	}
 	o.relayed = true

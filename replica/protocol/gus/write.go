@@ -22,7 +22,7 @@ func (p *Protocol) write(o *operation) {
 	o.stage = speculating
 	p.remember(o.Key, o.origin, o.value)
 	members := p.everyone(o)
-	o.answered.Answer(p.Counted, p.Config.Self)
+	o.answered.Answer(p.Incarnations, p.Config.Self)
 	if p.enough == 0 {
 		// What a holder says is final in no case, so the writer's own member may hold the tag at once. Where holding it
 		// is voting for it, the writer does so last, since it may have to change the tag.
@@ -60,12 +60,12 @@ func (p *Protocol) onWriteReply(o *operation, from view.MemberID, m *peerv1.Mess
 		p.Took(pathForgotten)
 		o.seen = max(o.seen, m.Gus.Newest) // it tells its largest tag, but not how it has voted
 	case m.Gus.Held:
-		o.holders.Answer(p.Counted, from)
+		o.holders.Answer(p.Incarnations, from)
 	default:
-		o.stale.Answer(p.Counted, from)
+		o.stale.Answer(p.Incarnations, from)
 		o.seen = max(o.seen, m.Gus.Newest)
 	}
-	o.answered.Answer(p.Counted, from)
+	o.answered.Answer(p.Incarnations, from)
 	p.decide(o)
 }
 
@@ -81,12 +81,12 @@ func (p *Protocol) decide(o *operation) {
 	case p.quorum(&o.holders, p.Config.Self):
 		p.Took(pathWriteFast)
 		p.decided(o, o.timestamp)
-	case o.stale.Count(p.Counted) >= p.stales && p.quorum(&o.answered, 0):
+	case o.stale.Count(p.Incarnations) >= p.stales && p.quorum(&o.answered, 0):
 		p.Took(pathWriteRetags)
 		r := p.load(o.Key)
 		o.ballot = ballot{1, o.origin.Writer}
 		p.commit(o, p.nextTimestamp(o, &r))
-	case p.relaxed && o.answered.Count(p.Counted) == p.Config.View.Size():
+	case p.relaxed && o.answered.Count(p.Incarnations) == p.Config.View.Size():
 		// Too many lost their disks, and can't tell how they have voted.
 		p.giveUp(o, "members lost their disks during the write")
 	}
@@ -101,8 +101,8 @@ func (p *Protocol) heard(key []byte, tag register.Carstamp, from view.MemberID) 
 	for _, o := range p.of(key) {
 		if o.stage == speculating && p.votes(o.born) && o.origin == tag {
 			p.Took(pathWriteHeard)
-			o.answered.Answer(p.Counted, from)
-			o.holders.Answer(p.Counted, from)
+			o.answered.Answer(p.Incarnations, from)
+			o.holders.Answer(p.Incarnations, from)
 			p.decide(o)
 		}
 	}

@@ -84,7 +84,7 @@ func (p *coordinator) propose(o *object) {
 		i.status, i.agreed = peerv1.Status_PRE_ACCEPTED, p.mayBeFast()
 		d.onePeer, d.merged = p.fastQuorumOfTwo(), i.attributes
 		p.saveInstance(i)
-		p.SendAllDurably(d.asked.AskFast(&p.Config, p.Counted, p.Now), p.question(d))
+		p.SendAllDurably(d.asked.AskFast(&p.Config, p.Incarnations, p.Now), p.question(d))
 		p.decidePreAccept(d)
 	}
 }
@@ -97,9 +97,9 @@ func (p *coordinator) onPreAcceptOK(d *coordination, from view.MemberID, m *peer
 		d.merged.base = theirs.base
 	}
 	if m.Instance.Agreed && (d.onePeer || !p.fastQuorumOfTwo()) {
-		d.agreements.Answer(p.Counted, from)
+		d.agreements.Answer(p.Incarnations, from)
 	}
-	d.asked.Answer(p.Counted, from)
+	d.asked.Answer(p.Incarnations, from)
 	p.decidePreAccept(d)
 }
 
@@ -107,7 +107,7 @@ func (p *coordinator) onPreAcceptOK(d *coordination, from view.MemberID, m *peer
 // *initial* attributes, so that recovery knows what could have been chosen.
 func (p *coordinator) decidePreAccept(d *coordination) {
 	switch {
-	case d.agreements.Fast(p.Counted, p.Config.Self):
+	case d.agreements.Fast(p.Incarnations, p.Config.Self):
 		p.took(pathFast)
 		d.fastPath = true
 		d.roundTrips = min(1, p.Config.View.Size()-1)
@@ -118,8 +118,8 @@ func (p *coordinator) decidePreAccept(d *coordination) {
 			d.attributes = d.merged
 		}
 		p.commit(d)
-	case d.asked.Quorum(p.Counted, p.Config.Self) &&
-		(d.agreements.Count(p.Counted) < d.asked.Count(p.Counted) || !p.Incarnations.HasFast()):
+	case d.asked.Quorum(p.Incarnations, p.Config.Self) &&
+		(d.agreements.Count(p.Incarnations) < d.asked.Count(p.Incarnations) || !p.Incarnations.HasFast()):
 		p.took(pathSlow)
 		d.roundTrips = 1
 		p.accept(d, d.merged)
@@ -143,7 +143,7 @@ func (p *coordinator) accept(d *coordination, a attributes) {
 
 // decideAccept ends the slow path.
 func (p *coordinator) decideAccept(d *coordination) {
-	if d.asked.Quorum(p.Counted, p.Config.Self) {
+	if d.asked.Quorum(p.Incarnations, p.Config.Self) {
 		d.roundTrips++
 		p.commit(d)
 	}
@@ -173,9 +173,9 @@ func (p *coordinator) onExecuted(o *object, from view.MemberID, m *peerv1.Messag
 	id := idOf(m.Instance.GetId())
 	d := o.coordinationOf(id)
 	if d != nil {
-		d.executors.Answer(p.Counted, from)
+		d.executors.Answer(p.Incarnations, from)
 		if m.Op == d.op {
-			d.asked.Answer(p.Counted, from)
+			d.asked.Answer(p.Incarnations, from)
 		}
 		// Own execution brings all answers; of those that come from others, large ones are left out.
 		if d.outcome == nil && len(m.Instance.Answers) > 0 &&
@@ -204,7 +204,7 @@ func (p *coordinator) decideExecuted(d *coordination) {
 		// Others have, perhaps. The answers come with them, or with this member's own execution, or a state.
 		self, known = 0, d.outcome != nil
 	}
-	if known && (p.options.Registers == nil || d.executors.Quorum(p.Counted, self)) {
+	if known && (p.options.Registers == nil || d.executors.Quorum(p.Incarnations, self)) {
 		p.finish(d)
 	}
 }
@@ -333,7 +333,7 @@ func (p *coordinator) tickCoordination(d *coordination) {
 		return
 	}
 	p.took(pathRetry)
-	if d.phase == preAccepting && d.asked.Quorum(p.Counted, p.Config.Self) {
+	if d.phase == preAccepting && d.asked.Quorum(p.Incarnations, p.Config.Self) {
 		d.roundTrips = 1
 		p.accept(d, d.merged) // the fast quorum does not come together
 		return

@@ -60,10 +60,10 @@ func (p *recovery) onAnswer(o *object, from view.MemberID, m *peerv1.Message) {
 	case m.Kind == peerv1.Kind_PRE_ACCEPT_OK && d.phase == preAccepting:
 		p.onPreAcceptOK(d, from, m)
 	case m.Kind == peerv1.Kind_ACCEPT_OK && d.phase == accepting:
-		d.asked.Answer(p.Counted, from)
+		d.asked.Answer(p.Incarnations, from)
 		p.decideAccept(d)
 	case m.Kind == peerv1.Kind_PREPARE_OK && d.phase == preparing:
-		if d.asked.Answer(p.Counted, from) {
+		if d.asked.Answer(p.Incarnations, from) {
 			p.onPrepareOK(d, from, m)
 		}
 	case m.Kind == peerv1.Kind_NACK && d.phase != committed: // a higher ballot has overtaken the phase
@@ -86,7 +86,7 @@ func (p *recovery) onPrepareOK(d *coordination, from view.MemberID, m *peerv1.Me
 // decidePrepare is algorithm 5, lines 4 to 15, for the simple fast quorum: what may have been committed is
 // proposed again, anything else becomes a no-op, which its coordinator or client then repeats elsewhere.
 func (p *recovery) decidePrepare(d *coordination) {
-	if !d.asked.Quorum(p.Counted, p.Config.Self) {
+	if !d.asked.Quorum(p.Incarnations, p.Config.Self) {
 		return
 	}
 	// Only those before a change were asked for what could be committed on the fast path.
@@ -96,7 +96,7 @@ func (p *recovery) decidePrepare(d *coordination) {
 	authorAnswered := false
 	author := view.MemberID(d.id.writer.Member())
 	for _, r := range d.prepared {
-		if r.from != p.Config.Self && !d.asked.Answered(p.Counted, r.from) {
+		if r.from != p.Config.Self && !d.asked.Answered(p.Incarnations, r.from) {
 			continue // a disk that is gone
 		}
 		switch {

@@ -10,9 +10,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/protocoltest"
-	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -379,12 +377,8 @@ func TestDiskThatWasLostIsFetchedAnew(t *testing.T) {
 	}
 }
 
-func TestOneSourceIsAMistake(t *testing.T) {
+func TestOneSourceIsNotEnough(t *testing.T) {
 	w := newWorld(t, replacing(2))
-	w.mistakes.FetchFromOne = true
-	w.start(1, 4)
-	w.untilFetched(4)
-	w = newWorld(t, replacing(2))
 	w.start(1, 4)
 	for range 100 {
 		w.step()
@@ -472,24 +466,5 @@ func TestMoreThanWasToldIsNotCompared(t *testing.T) {
 	m.Receive(1, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Epoch: 2, Op: nonce, Transfer: page})
 	if c := m.Change(); c.SameBytes != 3 {
 		t.Errorf("%+v, though one record was told of", c)
-	}
-}
-
-func TestOneSideIsAMistake(t *testing.T) {
-	for _, mistake := range []bool{false, true} {
-		w := newWorld(t, replacing(2))
-		var incarnations *quorum.Incarnations
-		_, err := member.StartWith(w.nodes[4].config, protocol.NewJournal(protocoltest.Disk{}), func(_ protocol.Config, _ *protocol.Journal, r *quorum.Incarnations) member.Inner {
-			incarnations = r
-			return &inner{}
-		}, member.Mistakes{CountOneSide: mistake})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var p quorum.Tally
-		p.Answer(incarnations, 1)
-		if got := p.Quorum(incarnations, 4); got != mistake {
-			t.Errorf("1 and 4, of 1, 2, 3 and 1, 2, 4, are a quorum: %v", got)
-		}
 	}
 }

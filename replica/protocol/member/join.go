@@ -8,9 +8,7 @@ import (
 
 // enough reports whether those who answered are as many others as must adopt a newcomer: enough to meet, outside the
 // newcomer, every quorum that counted its lost disk. They are f + 1 when n = 2f + 1.
-func (m *Member) enough(p *quorum.Tally) bool {
-	return p.Meets(m.incarnations, 0) || m.mistakes.TransferFromOne && p.Count(m.incarnations) > 0
-}
+func (m *Member) enough(p *quorum.Tally) bool { return p.Meets(m.incarnations, 0) }
 
 // serve answers a newcomer, or one that fetches. Only voters do: what another newcomer knows is incomplete.
 func (m *Member) serve(from view.MemberID, msg *peerv1.Message) {
@@ -69,9 +67,7 @@ func (m *Member) knowsMe(msg *peerv1.Message) bool {
 
 // takeIncarnation chooses an incarnation above any that voted: two sets of adopters have a member in common.
 func (m *Member) takeIncarnation() {
-	if !m.mistakes.KeepIncarnation {
-		m.incarnations.Learn(m.config.Self, max(m.highest, m.Incarnation())+1)
-	}
+	m.incarnations.Learn(m.config.Self, max(m.highest, m.Incarnation())+1)
 	m.save(false)
 	m.inner = m.factory(m.config, m.journal, m.incarnations)
 	m.beginTransfer()

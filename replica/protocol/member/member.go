@@ -47,20 +47,6 @@ type Inner interface {
 // Factory makes an Inner over a journal, which may hold the state of an earlier run.
 type Factory func(protocol.Config, *protocol.Journal, *quorum.Incarnations) Inner
 
-// Mistakes put known bugs back, for tests that show that the simulator finds them. The zero value has none.
-type Mistakes struct {
-	VoteAtOnce      bool // an empty disk votes, as if nothing had been lost
-	KeepIncarnation bool // a newcomer takes a transfer but no new incarnation: nothing fences its old answers
-	TransferFromOne bool // a newcomer votes after a single member's transfer
-	SkipSettling    bool // a newcomer votes while work is unfinished that its lost disk voted on
-	AnyEpoch        bool // messages of members in other views count
-	CountOneSide    bool // quorums of a joint view count the members after the change alone
-	KeepFetched     bool // what was fetched in the joint view of another epoch counts in this one
-	FetchFromOne    bool // a member in a joint view has fetched enough with the state of a single one
-	SettledAtOnce   bool // a member in a joint view is settled, whatever it has voted on before
-	TrustOldCopy    bool // a member that starts asks nobody whether its disk is an older copy
-}
-
 // ownPrefix begins the journal keys of the member's own records, which no other member is sent. Protocols use other
 // first bytes.
 const ownPrefix = 'm'
@@ -81,7 +67,6 @@ const (
 // Member is one member of a cluster, for one shard. It implements protocol.Protocol.
 type Member struct {
 	config       protocol.Config
-	mistakes     Mistakes
 	journal      *protocol.Journal
 	incarnations *quorum.Incarnations
 	factory      Factory
@@ -115,11 +100,6 @@ var (
 
 // Start begins or resumes a member from its journal.
 func Start(config protocol.Config, journal *protocol.Journal, factory Factory) (*Member, error) {
-	return StartWith(config, journal, factory, Mistakes{})
-}
-
-// StartWith is Start with mistakes, for tests.
-func StartWith(config protocol.Config, journal *protocol.Journal, factory Factory, mistakes Mistakes) (*Member, error) {
 	if err := config.View.Validate(); err != nil {
 		return nil, err
 	}
@@ -129,7 +109,6 @@ func StartWith(config protocol.Config, journal *protocol.Journal, factory Factor
 	config.Nearest = slices.Clone(config.Nearest) // Prefer changes it
 	m := &Member{
 		config:       config,
-		mistakes:     mistakes,
 		journal:      journal,
 		incarnations: quorum.FirstDisks(config.View),
 		factory:      factory,
@@ -137,11 +116,8 @@ func StartWith(config protocol.Config, journal *protocol.Journal, factory Factor
 	}
 	m.transfer = transfer{
 		pages: pages{journal: journal, bytes: pageBytes(&config)}, throttle: newThrottle(&config), config: &m.config,
-		incarnations: m.incarnations, effects: &m.effects, mistakes: mistakes, before: config.View.Before(),
+		incarnations: m.incarnations, effects: &m.effects, before: config.View.Before(),
 		sources: map[view.MemberID]*source{},
-	}
-	if mistakes.CountOneSide {
-		m.incarnations.CountOneSide()
 	}
 	record, found, err := m.load()
 	if err == nil {
@@ -158,20 +134,19 @@ func StartWith(config protocol.Config, journal *protocol.Journal, factory Factor
 	if found {
 		m.recall(record)
 	}
-	switch founded := config.Bootstrap || mistakes.VoteAtOnce; {
-	case !found && !founded:
+	if !found && !config.Bootstrap {
 		m.state = querying
 		config.Took("member.query")
 		m.send(m.ask.Ask(&m.config, m.now, len(config.Nearest)), peerv1.Kind_JOIN_QUERY, config.Nonce)
-	default:
-		m.doubt = doubt{founded: !found, record: record}
-		if config.Continued || config.Undoubted || mistakes.TrustOldCopy || mistakes.VoteAtOnce || config.View.Size() == 1 {
-			m.begin()
-			break
-		}
-		m.state = asking
-		m.disks.Ask()
+		return m, nil
 	}
+	m.doubt = doubt{founded: !found, record: record}
+	if config.Continued || config.Undoubted || config.View.Size() == 1 {
+		m.begin()
+		return m, nil
+	}
+	m.state = asking
+	m.disks.Ask()
 	return m, nil
 }
 
@@ -242,7 +217,7 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 	if m.config.View.Index(from) < 0 || from == m.config.Self {
 		return
 	}
-	if msg.Epoch != m.config.View.Epoch && !m.mistakes.AnyEpoch {
+	if msg.Epoch != m.config.View.Epoch {
 		m.config.Took("member.other-epoch")
 		return // quorums of two views need not meet
 	}
@@ -411,7 +386,7 @@ func (m *Member) becomeVoter() {
 
 // settle ends a newcomer's join once nothing is left of what its lost disk may have voted on.
 func (m *Member) settle() {
-	if m.inner.Settle(m.now) || m.mistakes.SkipSettling {
+	if m.inner.Settle(m.now) {
 		m.config.Took("member.join")
 		m.becomeVoter()
 	}

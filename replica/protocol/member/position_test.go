@@ -8,7 +8,6 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -307,18 +306,4 @@ func TestANewcomerLearnsOfDisks(t *testing.T) {
 	w.putBack(1, snapshot)
 	w.start(1, 3)
 	w.until("it is found out", func() bool { return w.nodes[1].lost != nil })
-}
-
-func TestAnOldCopyIsTrustedByMistake(t *testing.T) {
-	w := suspicious(t, 3)
-	snapshot := w.copyOf(1)
-	w.work(1, 1)
-	w.steps(settled)
-	w.stop(1)
-	w.putBack(1, snapshot)
-	w.mistakes = member.Mistakes{TrustOldCopy: true}
-	w.start(1)
-	if !w.votes(1) {
-		t.Error("the mistake is not made")
-	}
 }

@@ -68,7 +68,7 @@ func (m *Member) participate() {
 	}
 }
 
-func (m *Member) isSettled() bool { return m.inner.Unsettled() == 0 || m.mistakes.SettledAtOnce }
+func (m *Member) isSettled() bool { return m.inner.Unsettled() == 0 }
 
 // fetches reports whether this member, in a joint view, has yet to fetch the state of those before the change.
 func (m *Member) fetches() bool { return m.transfers && m.state == voting && !m.fetched.made }
@@ -114,7 +114,7 @@ func (m *Member) unnamed(msg *peerv1.Message) bool {
 
 // forgetTransfer ends what was fetched for: a join that is complete, or a joint view that is over.
 func (m *Member) forgetTransfer() {
-	if !m.joint && !m.mistakes.KeepFetched {
+	if !m.joint {
 		m.transfer.forget()
 	}
 }

@@ -49,32 +49,29 @@ func TestTransferGoesOnAfterRestarts(t *testing.T) {
 // What was fetched in one joint view says nothing of what was acknowledged after it.
 func TestTransferIsVoidInAnotherEpoch(t *testing.T) {
 	for _, plainBetween := range []bool{false, true} {
-		for _, mistake := range []bool{false, true} {
-			w := newWorld(t, replacing(2))
-			w.mistakes.KeepFetched = mistake
-			w.fill(1, 2)
-			w.start(1, 2, 3, 4)
-			w.untilFetched(4)
-			if w.nodes[4].disk["mt"] == nil {
-				t.Fatal("nothing is kept")
+		w := newWorld(t, replacing(2))
+		w.fill(1, 2)
+		w.start(1, 2, 3, 4)
+		w.untilFetched(4)
+		if w.nodes[4].disk["mt"] == nil {
+			t.Fatal("nothing is kept")
+		}
+		if plainBetween {
+			w.place(4, replacing(3).After())
+			w.start(4)
+			w.step()
+			if w.nodes[4].disk["mt"] != nil {
+				t.Error("in a plain view the record is kept")
 			}
-			if plainBetween {
-				w.place(4, replacing(3).After())
-				w.start(4)
-				w.step()
-				if kept := w.nodes[4].disk["mt"] != nil; kept != mistake {
-					t.Errorf("in a plain view the record is kept: %v", kept)
-				}
-			}
-			for id := view.MemberID(1); id <= 4; id++ {
-				w.place(id, replacing(4))
-			}
-			w.sent = nil
-			w.start(1, 2, 3, 4)
-			w.untilFetched(4)
-			if c := w.change(4); (len(w.sent) == 0) != mistake || (c.Bytes == 0) == mistake {
-				t.Errorf("with the mistake %v: %d messages in a later epoch, %+v", mistake, len(w.sent), c)
-			}
+		}
+		for id := view.MemberID(1); id <= 4; id++ {
+			w.place(id, replacing(4))
+		}
+		w.sent = nil
+		w.start(1, 2, 3, 4)
+		w.untilFetched(4)
+		if c := w.change(4); len(w.sent) == 0 || c.Bytes != 0 {
+			t.Errorf("%d messages in a later epoch, %+v", len(w.sent), c)
 		}
 	}
 }
@@ -241,15 +238,6 @@ func TestSettledIsToldOnceItIsDurable(t *testing.T) {
 	w.step()
 	if w.change(1).Settled {
 		t.Error("a restart does not look again")
-	}
-
-	w = newWorld(t, replacing(2))
-	w.mistakes.SettledAtOnce = true
-	w.start(1)
-	w.nodes[1].store.unsettled = 1
-	w.step()
-	if !w.change(1).Settled {
-		t.Error("the mistake asks too")
 	}
 }
 

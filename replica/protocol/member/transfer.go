@@ -48,7 +48,6 @@ type transfer struct {
 	config       *protocol.Config
 	incarnations *quorum.Incarnations
 	effects      *effects
-	mistakes     Mistakes
 	before       view.View // whose members have the state that a member in a joint view fetches
 	sources      map[view.MemberID]*source
 
@@ -77,11 +76,8 @@ func (t *transfer) source(id view.MemberID) *source {
 // those before the change. Everything that ended in an earlier view was voted on by one of any such majority.
 func (t *transfer) missing() int {
 	n := t.before.Majority()
-	if t.mistakes.FetchFromOne {
-		n = 1
-	}
 	for _, member := range t.before.Members {
-		if s := t.known(member.ID); s != nil && s.done || member.ID == t.config.Self && !t.mistakes.FetchFromOne {
+		if s := t.known(member.ID); s != nil && s.done || member.ID == t.config.Self {
 			n--
 		}
 	}
@@ -226,7 +222,7 @@ func (t *transfer) recall() error {
 	if err := bounds.Decode(raw, record, bounds.Record); err != nil {
 		return fmt.Errorf("the record of the state transfer on disk is damaged: %w", err)
 	}
-	if record.Epoch != t.config.View.Epoch && !t.mistakes.KeepFetched {
+	if record.Epoch != t.config.View.Epoch {
 		return nil
 	}
 	t.records, t.bytesSent, t.bytesSame = record.Records, record.Bytes, record.SameBytes

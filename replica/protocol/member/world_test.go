@@ -64,7 +64,6 @@ type world struct {
 	t        *testing.T
 	now      protocol.Instant
 	nodes    map[view.MemberID]*node
-	mistakes member.Mistakes
 	lose     func(packet) bool // nil: nothing
 	sent     []packet          // that arrived
 	unsettle bool              // a newcomer that starts finds no end of settling
@@ -115,7 +114,7 @@ func (w *world) start(ids ...view.MemberID) {
 			return n.store
 		}
 		var err error
-		if n.member, err = member.StartWith(n.config, n.journal, factory, w.mistakes); err != nil {
+		if n.member, err = member.Start(n.config, n.journal, factory); err != nil {
 			w.t.Fatal(err)
 		}
 	}

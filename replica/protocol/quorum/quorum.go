@@ -22,10 +22,6 @@ func FirstDisks(v view.View) *Incarnations {
 	return &Incarnations{view: v, known: slices.Repeat([]view.Incarnation{1}, v.Size()), sides: sidesOf(v)}
 }
 
-// CountOneSide makes quorums of a joint view count the members after the change alone. It is a known bug, for tests
-// that show that the simulator finds it.
-func (r *Incarnations) CountOneSide() { r.sides = r.sides[len(r.sides)-1:] }
-
 // View is the view of the members.
 func (r *Incarnations) View() view.View { return r.view }
 

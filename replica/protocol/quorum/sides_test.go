@@ -144,17 +144,6 @@ func TestQuorumsAreTheView(t *testing.T) {
 	}
 }
 
-func TestOneSideIsAMistake(t *testing.T) {
-	c := change(ids{1}, ids{2, 3}, ids{4, 5})
-	r := quorum.FirstDisks(c.View)
-	r.CountOneSide()
-	var p quorum.Tally
-	p.Answer(r, 4)
-	if !p.Quorum(r, 1) {
-		t.Error("one side is no quorum although the other is not counted")
-	}
-}
-
 func TestWhomToAsk(t *testing.T) {
 	for _, c := range []struct {
 		name         string

@@ -97,7 +97,7 @@ func (p *Protocol) prepare(o *object, d *instance, n uint64) {
 	own, granted := p.grant(o.key, d.round)
 	d.replies.add(p.reply(p.Config.Self, own, granted))
 	d.asked.Restart()
-	d.asked.Answer(p.Counted, p.Config.Self)
+	d.asked.Answer(p.Incarnations, p.Config.Self)
 	p.ask(o, d, p.AskAll(&d.asked))
 	p.decidePrepared(o, d)
 }
@@ -139,11 +139,11 @@ func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
 		}
 		d.highest = max(d.highest, r.Number)
 		d.replies.add(p.reply(from, a, granted))
-		d.asked.Answer(p.Counted, from)
+		d.asked.Answer(p.Incarnations, from)
 		p.decidePrepared(o, d)
 	case d.stage != voting && d.stage != finishing:
 	case kind == peerv1.Kind_PAXOS_VOTED && r == d.round:
-		d.asked.Answer(p.Counted, from)
+		d.asked.Answer(p.Incarnations, from)
 		p.decideVoted(o, d)
 	case kind == peerv1.Kind_PAXOS_NACK:
 		d.highest = max(d.highest, r.Number)

@@ -49,7 +49,7 @@ func (p *Protocol) askRead(r *read, to []view.MemberID) {
 	r.had = append(r.had, own)
 	r.trips++
 	r.replies.add(p.reply(p.Config.Self, own, false))
-	r.asked.Answer(p.Counted, p.Config.Self)
+	r.asked.Answer(p.Incarnations, p.Config.Self)
 	p.SendAll(to, p.readMessage(r))
 	p.decideRead(r)
 }
@@ -74,7 +74,7 @@ func (p *Protocol) onState(from view.MemberID, m *peerv1.Message) {
 	}
 	r.replies.add(p.reply(from, a, false))
 	if int(m.RmwPaxos.Try) == len(r.had) {
-		r.asked.Answer(p.Counted, from)
+		r.asked.Answer(p.Incarnations, from)
 	}
 	p.decideRead(r)
 }
@@ -95,7 +95,7 @@ func (p *Protocol) decideRead(r *read) {
 			return
 		}
 	}
-	if !r.asked.Quorum(p.Counted, 0) {
+	if !r.asked.Quorum(p.Incarnations, 0) {
 		return
 	}
 	// A write is under way, or was left unfinished. If nothing has moved since the last try, its proposer may be dead.

@@ -57,18 +57,18 @@ func (rs replies) highest() acceptor {
 
 // reply is what a member's acceptor says now.
 func (p *Protocol) reply(from view.MemberID, a acceptor, granted bool) reply {
-	return reply{from: from, incarnation: p.Counted.Of(from), granted: granted, Acceptor: a}
+	return reply{from: from, incarnation: p.Incarnations.Of(from), granted: granted, Acceptor: a}
 }
 
 // quorum reports whether the members of the replies that has accepts, with the disks that they have now, are a quorum.
 func (p *Protocol) quorum(rs replies, has func(*reply) bool) bool {
 	p.counting.Restart()
 	for i := range rs {
-		if r := &rs[i]; r.incarnation == p.Counted.Of(r.from) && has(r) {
-			p.counting.Answer(p.Counted, r.from)
+		if r := &rs[i]; r.incarnation == p.Incarnations.Of(r.from) && has(r) {
+			p.counting.Answer(p.Incarnations, r.from)
 		}
 	}
-	return p.counting.Quorum(p.Counted, 0)
+	return p.counting.Quorum(p.Incarnations, 0)
 }
 
 // chosen reports whether the state of a round is known to be chosen, and was the last that was when the replies were
@@ -91,7 +91,7 @@ func (p *Protocol) chosen(rs replies, voted round) bool {
 	}
 	old, n := false, 0
 	for i := range rs {
-		if r := &rs[i]; counts(r) && r.incarnation == p.Counted.Of(r.from) && p.before.Index(r.from) >= 0 {
+		if r := &rs[i]; counts(r) && r.incarnation == p.Incarnations.Of(r.from) && p.before.Index(r.from) >= 0 {
 			old = old || r.AcceptedIn < p.Config.View.Epoch
 			n++
 		}

@@ -78,7 +78,7 @@ func (p *Protocol) askVotes(o *object, d *instance, s stage, proposal state) {
 	d.asked.Restart()
 	p.ask(o, d, p.AskAll(&d.asked))
 	if own, voted := p.vote(o.key, d.round, proposal); voted {
-		d.asked.Answer(p.Counted, p.Config.Self)
+		d.asked.Answer(p.Incarnations, p.Config.Self)
 		p.decideVoted(o, d)
 	} else {
 		d.highest = max(d.highest, own.Promised.Number)
@@ -90,7 +90,7 @@ func (p *Protocol) askVotes(o *object, d *instance, s stage, proposal state) {
 // decideVoted is algorithm 3, lines 25 to 29: the proposal is chosen. After a write-through, the round that came with
 // the votes is there for the next state.
 func (p *Protocol) decideVoted(o *object, d *instance) {
-	if !d.asked.Quorum(p.Counted, 0) {
+	if !d.asked.Quorum(p.Incarnations, 0) {
 		return
 	}
 	o.lead = lead{successor(d.round), d.round}
