@@ -119,7 +119,7 @@ func (p *Protocol) release(o *object) {
 		return
 	}
 	if o.lead == (lead{}) && o.hot <= p.Now {
-		delete(p.objects, string(o.key))
+		p.forget(o)
 		return
 	}
 	o.rests++
@@ -128,8 +128,16 @@ func (p *Protocol) release(o *object) {
 		r := p.resting[0]
 		p.resting = p.resting[1:]
 		if x := r.object; x.rests == r.rests && x.pending() == 0 && x.reads == 0 && !x.due && !x.listed {
-			delete(p.objects, string(x.key))
+			p.forget(x)
 		}
+	}
+}
+
+// forget forgets an object, and not another one of its key: one that rested may have been forgotten before, and the key
+// have work again.
+func (p *Protocol) forget(o *object) {
+	if p.objects[string(o.key)] == o {
+		delete(p.objects, string(o.key))
 	}
 }
 

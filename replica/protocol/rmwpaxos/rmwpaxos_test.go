@@ -280,3 +280,23 @@ func BenchmarkRegisters(b *testing.B) {
 		})
 	}
 }
+
+// A key that rested, was forgotten and has work again is not forgotten when more keys rest than may.
+func TestAKeyThatHasWorkAgainIsNotForgotten(t *testing.T) {
+	c := newCluster(3)
+	p := c.members[0]
+	p.Config.Tuning.Resting = 1
+	c.submit(1, write("k", "v"))
+	p.Tick(p.Now)
+	c.run()
+	rested := p.object([]byte("k"))
+	rested.lead = lead{} // as after a proposal of another member
+	p.release(rested)
+	p.Submit(protocol.Request{Handle: 7, Operation: write("k", "w")})
+	other := p.object([]byte("other"))
+	other.hot = p.Now + 1
+	p.release(other)
+	if unfinished := p.Unfinished(); len(unfinished) != 1 || unfinished[0].Handle != 7 {
+		t.Errorf("the view would change with %v in progress, not with the write", unfinished)
+	}
+}
