@@ -27,9 +27,14 @@ import (
 // sameMembers are all faults but replacements: the schedules in which the view stays what it was.
 func sameMembers() []faults.Kind { return faults.Without(faults.Kinds(), faults.Change) }
 
+// plain leaves out of some kinds those that say how schedules are drawn, for mistakes that have nothing to do with that.
+func plain(kinds []faults.Kind) []faults.Kind { return faults.Without(kinds, faults.Variations()...) }
+
 // wholeDisks are the kinds without those that need members to ask each other about their disks: for mistakes that have
 // nothing to do with that.
-func wholeDisks() []faults.Kind { return faults.Without(sameMembers(), faults.OldCopy, faults.Rot) }
+func wholeDisks() []faults.Kind {
+	return faults.Without(plain(sameMembers()), faults.OldCopy, faults.Rot)
+}
 
 // changePathsFor are the paths of changes that as many schedules as seedsFor says take: clusters of one are rare.
 func changePathsFor(t *testing.T) []string {

@@ -14,10 +14,10 @@ import (
 	"github.com/georegister/georegister/test/mutants"
 )
 
-// curpOptions are schedules of CURP.
+// curpOptions are schedules of CURP, with all kinds that are faults unless some are given.
 func curpOptions(kinds ...faults.Kind) schedule.Options {
 	if kinds == nil {
-		kinds = faults.CURPKinds()
+		kinds = plain(faults.CURPKinds())
 	}
 	return schedule.Options{Faults: kinds, RMWs: schedule.ManyRMWs, Partitioned: curp.Definition.Partitioned}
 }
@@ -38,7 +38,7 @@ func curpPaths(t *testing.T) []string {
 
 func TestCURPSurvives(t *testing.T) {
 	t.Parallel()
-	options := curpOptions()
+	options := curpOptions(faults.CURPKinds()...)
 	options.Stale = schedule.SomeStale
 	survives(t, Search{Options: options, First: 1, Seeds: seedsFor(t)}, curpPaths(t))
 }

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +23,9 @@ var smallCURPRaft = protocol.Tuning{LogEntries: shortLog.LogEntries, LogBytes: s
 func shortCURPRaft(
 	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations,
 ) member.Inner {
-	config.Tuning = smallCURPRaft
+	config.Tuning.LogEntries = cmp.Or(config.Tuning.LogEntries, smallCURPRaft.LogEntries)
+	config.Tuning.LogBytes = cmp.Or(config.Tuning.LogBytes, smallCURPRaft.LogBytes)
+	config.Tuning.Slots = cmp.Or(config.Tuning.Slots, smallCURPRaft.Slots)
 	return curpraft.Factory(config, journal, known)
 }
 

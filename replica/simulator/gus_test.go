@@ -34,7 +34,7 @@ func TestGusSurvivesChanges(t *testing.T) {
 // forgetfulGus keeps of a key as many writes, and one version, that it does not know to be final.
 func forgetfulGus(writes int) Start {
 	return Member(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) member.Inner {
-		c.Tuning = protocol.Tuning{Writes: writes, Versions: 1}
+		c.Tuning.Writes, c.Tuning.Versions = writes, 1
 		return gus.New(c, j, r)
 	})
 }

@@ -85,7 +85,7 @@ func TestMissedFragmentsSurvive(t *testing.T) {
 func TestAWriteThatWaitsForFragmentsKeepsItsTag(t *testing.T) {
 	t.Parallel()
 	trusting := fragmentedChanges()
-	trusting.Faults = faults.Without(trusting.Faults, faults.OldCopy, faults.Rot)
+	trusting.Faults = faults.Without(plain(trusting.Faults), faults.OldCopy, faults.Rot)
 	mustPass(t, drawn(trusting), fragmented(), 41086)
 }
 
@@ -95,7 +95,7 @@ func TestMutantsOfFragmentsAreFound(t *testing.T) {
 	wipes := fragmentedOptions(faults.Wipe, faults.Partition, faults.Crash, faults.Loss)
 	wipes.Members = []int{5, 7}
 	trusting := fragmentedChanges()
-	trusting.Faults = faults.Without(trusting.Faults, faults.OldCopy, faults.Rot)
+	trusting.Faults = faults.Without(plain(trusting.Faults), faults.OldCopy, faults.Rot)
 	crashes := fragmentedOptions(faults.Crash, faults.Torn, faults.Partition, faults.Loss, faults.Reorder)
 	power := fragmentedOptions(faults.Crash, faults.Torn)
 	power.Members = []int{5}

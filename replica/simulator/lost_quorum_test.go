@@ -18,7 +18,7 @@ import (
 
 // drawLostQuorum is a schedule in which a quorum is lost.
 func drawLostQuorum(seed uint64) schedule.Schedule {
-	options := curpOptions(faults.Without(faults.CURPKinds(), faults.LostQuorum)...)
+	options := curpOptions(faults.Without(plain(faults.CURPKinds()), faults.LostQuorum)...)
 	s := schedule.Draw(seed, options)
 	s.AddLostQuorum(kernel.NewStream(seed, kernel.ForPartitions, 5), len(s.Environment.Network.Sites))
 	return s

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/georegister/georegister/replica/protocol"
@@ -15,7 +16,8 @@ import (
 var shortLog = protocol.Tuning{LogEntries: 8, LogBytes: 1 << 20}
 
 func shortRaft(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
-	config.Tuning = shortLog
+	config.Tuning.LogEntries = cmp.Or(config.Tuning.LogEntries, shortLog.LogEntries)
+	config.Tuning.LogBytes = cmp.Or(config.Tuning.LogBytes, shortLog.LogBytes)
 	return raft.New(config, journal, known, nil)
 }
 

@@ -11,7 +11,7 @@ import (
 
 // drawSplit is a schedule in which partitions are split.
 func drawSplit(seed uint64) schedule.Schedule {
-	options := curpOptions(faults.Without(faults.CURPKinds(), faults.Split)...)
+	options := curpOptions(faults.Without(plain(faults.CURPKinds()), faults.Split)...)
 	s := schedule.Draw(seed, options)
 	options.Faults = faults.CURPKinds()
 	s.AddSplits(kernel.NewStream(seed, kernel.ForPartitions, 7), len(s.Environment.Network.Sites), options)

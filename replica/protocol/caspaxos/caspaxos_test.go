@@ -114,7 +114,8 @@ func TestSurvivesChanges(t *testing.T) {
 
 func TestMistakesAreFound(t *testing.T) {
 	t.Parallel()
-	all := schedule.Options{Faults: without(faults.Change, faults.OldCopy, faults.Rot), Members: []int{3, 5}}
+	whole := faults.Without(without(faults.Change, faults.OldCopy, faults.Rot), faults.Variations()...)
+	all := schedule.Options{Faults: whole, Members: []int{3, 5}}
 	crashes := schedule.Options{
 		Faults: []faults.Kind{faults.Crash, faults.Torn, faults.Partition, faults.Loss}, Members: []int{3},
 	}

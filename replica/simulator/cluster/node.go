@@ -92,6 +92,7 @@ func newNode(w *Cluster, index, site int) *Node {
 		Suspect:   w.Environment.Suspect,
 		Seed:      w.Seed*31 + uint64(index),
 		Count:     w.Count,
+		Tuning:    w.Environment.Tuning,
 	}
 	for range w.Environment.Shards {
 		nd.Shards = append(nd.Shards, &shard{Disk: machine.NewDisk()})

@@ -33,6 +33,13 @@ const (
 	Outage Kind = "outage"
 )
 
+// Limits is no fault, and nothing happens when it begins: schedules that are drawn with it give members small bounds of
+// what they remember, gather and send at once, and clients larger values than those.
+const Limits Kind = "limits"
+
+// Variations are the kinds that say how schedules are drawn, and are no faults.
+func Variations() []Kind { return []Kind{Limits} }
+
 // The kinds of faults of worlds with masters and witnesses.
 const (
 	Lose Kind = "lose" // a witness loses its disk; another one takes its place under a new ID
@@ -52,7 +59,9 @@ const (
 
 // Kinds lists the kinds of worlds without masters.
 func Kinds() []Kind {
-	return []Kind{Crash, Torn, Wipe, Partition, Loss, Duplicate, Reorder, Slow, Skew, Pause, OldCopy, Rot, Change, Outage}
+	return append([]Kind{
+		Crash, Torn, Wipe, Partition, Loss, Duplicate, Reorder, Slow, Skew, Pause, OldCopy, Rot, Change, Outage,
+	}, Variations()...)
 }
 
 // CURPKinds lists the kinds of worlds with masters and witnesses. Which member is master, backup or witness

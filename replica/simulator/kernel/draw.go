@@ -25,6 +25,7 @@ const (
 	ForSessions
 	ForCopies
 	ForPositions
+	ForLimits
 )
 
 // NewStream is the source of a purpose under a seed; index tells the streams of one purpose apart.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/simulator/kernel"
 )
 
@@ -34,7 +35,8 @@ type Environment struct {
 	// Mixed has the network deliver what comes from another view, of which nobody learns by that: members have to
 	// refuse it themselves.
 	Mixed       bool
-	Partitioned *Partitioned // what there is in a world with masters; nil: there are none
+	Tuning      protocol.Tuning // of all members; its zero fields are the defaults of their protocols
+	Partitioned *Partitioned    // what there is in a world with masters; nil: there are none
 }
 
 // Window is a range of durations, both ends included.

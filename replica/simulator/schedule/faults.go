@@ -132,6 +132,7 @@ func (s *Schedule) DrawSteadily(options Options) {
 		options.Faults = faults.WithStableMembers(options.Faults)
 	}
 	kinds := faults.Without(options.Faults, faults.Change, faults.Lose, faults.Move, faults.LostQuorum, faults.Split, faults.Outage)
+	kinds = faults.Without(kinds, faults.Variations()...)
 	if len(kinds) > 0 {
 		s.drawFaults(kernel.NewStream(s.Seed, kernel.ForSchedule, 0), n, kinds, 1+int(s.Settle/(4*s.Environment.Retry)))
 	}

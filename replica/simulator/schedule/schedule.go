@@ -147,6 +147,7 @@ func Draw(seed uint64, options Options) Schedule {
 	kinds := faults.Without(options.Faults, faults.Change, faults.OldCopy, faults.Rot, faults.Lose, faults.Move, faults.LostQuorum, faults.Split,
 		faults.Outage)
 	s.Outage = slices.Contains(options.Faults, faults.Outage)
+	kinds = faults.Without(kinds, faults.Variations()...)
 	if options.Partitioned != nil {
 		kinds = faults.WithStableMembers(kinds)
 	}
@@ -163,6 +164,7 @@ func Draw(seed uint64, options Options) Schedule {
 		s.Environment.Doubtful = slices.Contains(options.Faults, faults.OldCopy)
 	}
 	s.drawCopies(seed, n, options.Faults)
+	s.drawLimits(options)
 	s.DrawStale(options.Stale)
 	if options.Regular {
 		s.drawSessions(options)

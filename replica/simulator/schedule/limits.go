@@ -1,0 +1,112 @@
+package schedule
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/kernel"
+)
+
+// drawLimits gives the members of a part of the schedules small bounds of what they remember, gather and send at once,
+// some of them in each, and clients larger values. It draws from a stream of its own.
+func (s *Schedule) drawLimits(options Options) {
+	draw := kernel.NewStream(s.Seed, kernel.ForLimits, 0)
+	if !slices.Contains(options.Faults, faults.Limits) || draw.Chance(400) {
+		return
+	}
+	s.Environment.Tuning = drawTuning(draw, s.Environment.Retry)
+	if slices.Contains(options.Faults, faults.Change) {
+		// A member of Gus that has forgotten a write tells nothing of it, for good. Where others have left, too, a read may
+		// wait for a newer write, and none comes in the end.
+		s.Environment.Tuning.Writes = 0
+	}
+	// Whose answer is forgotten gives up soon: it would be told that again wherever it asks.
+	s.Abandon = max(s.Abandon, 300)
+	if draw.Chance(700) {
+		s.growValues(draw)
+	}
+}
+
+// drawTuning makes about half of the bounds small.
+func drawTuning(draw kernel.Stream, retry time.Duration) (t protocol.Tuning) {
+	bound := func(bound *int, choices ...int) {
+		if chosen := choices[draw.Below(len(choices))]; draw.Chance(500) {
+			*bound = chosen
+		}
+	}
+	bound(&t.Sessions, 1, 2, 3)
+	bound(&t.Answers, 1, 2)
+	bound(&t.AnswerBytes, 1, 8, 64)
+	bound(&t.Batch, 1, 2)
+	bound(&t.Carried, 1, 8, 64)
+	bound(&t.Recorded, 1, 64, 128)
+	bound(&t.PageBytes, 32, 128, 512)
+	bound(&t.Resting, 1, 2)
+	bound(&t.LogEntries, 1, 2, 4, 8, 16)
+	bound(&t.LogBytes, 256, 1024, 4096)
+	bound(&t.Slots, 4, 8, 16, 64)
+	bound(&t.Writes, 1, 2)
+	bound(&t.Versions, 1, 2)
+	if draw.Chance(300) {
+		t.SessionsFor = max(draw.Between(retry/2, 20*retry), time.Millisecond)
+	}
+	return t
+}
+
+// Sizes of values, in bytes, with which a schedule is beyond a bound: of the tuning, 2 KiB of a request that witnesses
+// save, 16 KiB of an answer that is kept, and 64 KiB of a value that questions bring along. The largest take as long as
+// all others together, so few schedules have them, and few of their values.
+var (
+	someSizes = []int{16, 40, 100, 600, 3 << 10}
+	largest   = []int{17 << 10, 65 << 10}
+)
+
+// growValues makes some of the values larger.
+func (s *Schedule) growValues(draw kernel.Stream) {
+	size, rate := someSizes[draw.Below(len(someSizes))], 200+draw.Below(600)
+	if draw.Chance(30) {
+		size, rate = largest[draw.Below(len(largest))], 20+draw.Below(100)
+	}
+	larger := map[string]register.Value{} // by the value before; never ranged over
+	grow := func(value []byte) register.Value {
+		if _, known := larger[string(value)]; !known {
+			larger[string(value)] = value
+			if missing := size - len(value); missing > 0 && len(value) > 0 && draw.Chance(rate) {
+				larger[string(value)] = grown(value, missing)
+			}
+		}
+		return larger[string(value)]
+	}
+	for _, plan := range s.Clients {
+		for i := range plan.Operations {
+			op := &plan.Operations[i].Operation
+			switch {
+			case op.Kind == register.Write && op.Value.Present():
+				op.Value = grow(op.Value)
+			case replaces(op.Call.Function):
+				for i := range op.Call.Args {
+					op.Call.Args[i] = grow(op.Call.Args[i])
+				}
+			case op.Call.Function == register.SetNewest:
+				op.Call.Args[1] = grow(op.Call.Args[1])
+			}
+		}
+	}
+}
+
+// replaces reports whether a function's arguments are values of the register.
+func replaces(function string) bool {
+	return slices.Contains([]string{register.CompareAndSwap, register.GetAndSet, register.SetIfAbsent}, function)
+}
+
+// grown is a value with so many more bytes: an integer stays the same one.
+func grown(value []byte, more int) register.Value {
+	if value[0] == '<' {
+		return register.Value("<" + strings.Repeat("0", more) + string(value[1:]))
+	}
+	return register.Value(strings.Repeat("0", more) + string(value))
+}
