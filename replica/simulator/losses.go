@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/georegister/georegister/replica/register"
@@ -144,12 +145,25 @@ func (w *run) lose(l *schedule.DiskLoss) {
 	w.Settle()
 }
 
-// outage is the fault Outage: what a manifest promises of members that are lost, of the whole schedule. Each key is read
-// at every site, updated once more, and read again.
-func (w *run) outage() (check.Class, string) {
+// liveUntil runs the world up to an outage: what a manifest promises of members that are lost. Then each key is read at
+// every site, updated once more, and read again.
+func (w *run) liveUntil(s schedule.Schedule) (check.Class, string) {
+	o := s.Outage
+	w.Run(s.Settle, func() bool { return o.Answer > 0 && w.Clients.Answered >= o.Answer })
+	if o.Answer == 0 || w.Clients.Answered < o.Answer {
+		if class, reason := w.live(s.Settle); class != "" || w.hopeless {
+			return class, reason
+		}
+	}
+	if w.Err != nil {
+		return check.Broken, w.Err.Error()
+	}
 	w.lose(&schedule.DiskLoss{Members: w.mostLosable(), PowerCut: true})
+	if !w.finish() {
+		return w.stuck("after an outage ")
+	}
 	keys := w.keys()
-	if !w.readAll(keys, 0) || !w.updateAll() || !w.readAll(keys, 0) {
+	if !w.readAll(keys, 0) || !w.updateAll(s.Abandon) || !w.readAll(keys, 0) {
 		return w.stuck("after an outage ")
 	}
 	return "", ""
@@ -170,8 +184,8 @@ func (w *run) mostLosable() (set []int) {
 	return set
 }
 
-// updateAll has the last update of each key be done again, and reports whether all were.
-func (w *run) updateAll() bool {
+// updateAll has the last update of each key be done again, with a value of its own, and reports whether all were.
+func (w *run) updateAll(abandon int) bool {
 	last := map[string]register.Operation{}
 	for _, o := range w.Clients.Recorder.Operations() {
 		if r := o.Request; r.Kind != register.Read {
@@ -179,9 +193,17 @@ func (w *run) updateAll() bool {
 		}
 	}
 	for i, key := range w.keys() {
-		if op, updated := last[key]; updated {
-			w.Clients.Add(i%len(w.FirstAsked), &clients.Planned{{At: w.Now, Operation: op}}, 0)
+		op, updated := last[key]
+		unique := strconv.Itoa(1_000_000_000 + i)
+		switch {
+		case !updated:
+			continue
+		case op.Kind == register.Write:
+			op.Value = register.Value(unique)
+		case op.Call.Function == register.Append:
+			op = schedule.Call(key, register.Append, "<"+unique+">")
 		}
+		w.Clients.Add(i%len(w.FirstAsked), &clients.Planned{{At: w.Now, Operation: op}}, abandon)
 	}
 	return w.finish()
 }

@@ -68,10 +68,13 @@ func play(ctx context.Context, s schedule.Schedule, start Start, count func(stri
 	w := scheduled(ctx, s, start, count, traced)
 	var class check.Class
 	var reason string
-	if s.Lost == nil {
-		class, reason = w.live(s.Settle)
-	} else {
+	switch {
+	case s.Lost != nil:
 		class, reason = w.liveWithout(s.Lost, s.Settle)
+	case s.Outage == nil:
+		class, reason = w.live(s.Settle)
+	default:
+		class, reason = w.liveUntil(s)
 	}
 	o := Outcome{Events: w.Events, Elapsed: w.Now, History: w.Clients.Recorder.Operations(), Messages: w.Clients.Messages, Fences: w.Clients.Fences}
 	o.Operations = len(o.History)
@@ -82,8 +85,6 @@ func play(ctx context.Context, s schedule.Schedule, start Start, count func(stri
 	}
 	if w.hopeless {
 		w.Took("hopeless")
-	} else if class == "" && s.Outage && s.Lost == nil {
-		class, reason = w.outage()
 	}
 	if class == "" || class == check.Unbounded { // what clients saw tells more
 		if seen, why := w.judge(w.Manager.QuorumLoss.OfWholePartitions(o.History), cmp.Or(s.Check, checkTimeout)); seen != "" && !(w.hopeless && seen == check.Miscount) {

@@ -28,8 +28,8 @@ const (
 	// As Crash, and the next process finds the disk damaged, and begins with an empty one.
 	Rot    Kind = "rot"
 	Change Kind = "change" // members join and leave: a joint view, then the one after it or the one before it
-	// After all other faults, when everything is at rest, all members lose their power at once, and as many as may be lost
-	// never come back: the others serve what was acknowledged, and go on.
+	// All members lose their power at once, at an answer or when everything is at rest, and as many as may be lost never
+	// come back. It is the last fault: the others serve what was acknowledged, and go on.
 	Outage Kind = "outage"
 )
 

@@ -26,6 +26,7 @@ const (
 	ForCopies
 	ForPositions
 	ForLimits
+	ForOutages
 )
 
 // NewStream is the source of a purpose under a seed; index tells the streams of one purpose apart.

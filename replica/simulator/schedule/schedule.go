@@ -22,8 +22,7 @@ type Schedule struct {
 	// Lost, if it is set, ends them before that.
 	Lost *DiskLoss
 
-	// Outage has all members lose their power at once when everything is at rest, and as many as may be lost not come back.
-	Outage bool
+	Outage *Outage // nil: there is none
 
 	Environment Environment
 	Abandon     int
@@ -146,7 +145,6 @@ func Draw(seed uint64, options Options) Schedule {
 	}
 	kinds := faults.Without(options.Faults, faults.Change, faults.OldCopy, faults.Rot, faults.Lose, faults.Move, faults.LostQuorum, faults.Split,
 		faults.Outage)
-	s.Outage = slices.Contains(options.Faults, faults.Outage)
 	kinds = faults.Without(kinds, faults.Variations()...)
 	if options.Partitioned != nil {
 		kinds = faults.WithStableMembers(kinds)
@@ -165,6 +163,7 @@ func Draw(seed uint64, options Options) Schedule {
 	}
 	s.drawCopies(seed, n, options.Faults)
 	s.drawLimits(options)
+	s.drawOutage(total, options)
 	s.DrawStale(options.Stale)
 	if options.Regular {
 		s.drawSessions(options)

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // hunt is a way in which the program searches for what goes wrong.
 type hunt struct {
@@ -9,20 +12,41 @@ type hunt struct {
 	weight    int // its share of the schedules
 	// cost is how many schedules one of it counts for: those of --lose are runs of their own for each set of disks.
 	cost int
+	few  bool // of as few members as the protocol can have (fewest)
 }
 
-// stable are all faults but changes of members.
-const stable = "crash,torn,wipe,partition,loss,duplicate,reorder,slow,skew,pause,old-copy,rot"
+// fewest is how many members protocols have that can't have three.
+var fewest = map[string]string{"gus-fragments": "5", "gus-relaxed": "7"}
+
+// stable are all faults but changes of members, and crashes those by which what is not durable is lost.
+const (
+	stable  = "crash,torn,wipe,partition,loss,duplicate,reorder,slow,skew,pause,old-copy,rot,outage,limits"
+	crashes = "crash,torn,partition,loss,reorder,outage,limits"
+)
+
+// stays is the name of a hunt in which members stay.
+const stays = "%s, members stay"
 
 // lossy is how many runs a schedule of --lose counts for.
 const lossy = 40
 
-// kinds are the hunts with a protocol: one of all faults, one in which members stay, and one in which disks are lost for
-// good. The world of CURP always has changes of masters.
+// kinds are the hunts with a protocol: in one few members crash and messages are lost, one is of all faults, in one members
+// stay, and in one disks are lost for good. The world of CURP always has changes of masters.
 var kinds = []hunt{
-	{by: "%s", weight: 6, cost: 1},
-	{by: "%s, members stay", arguments: []string{"--faults", stable}, weight: 3, cost: 1},
+	{by: "%s, few members crash", arguments: []string{"--faults", crashes}, weight: 3, cost: 1, few: true},
+	{by: "%s", weight: 4, cost: 1},
+	{by: stays, arguments: []string{"--faults", stable}, weight: 2, cost: 1},
 	{by: "%s, disks lost", arguments: []string{"--lose", "1", "--sites", "5"}, weight: 1, cost: lossy},
+}
+
+// focus are the faults that a package is about: a hunt of its own is of these.
+var focus = map[string]string{
+	"replica/protocol/position":   "old-copy,rot,crash,loss,partition",
+	"replica/protocol/member":     "change,wipe,crash,loss,partition,old-copy,limits,outage",
+	"replica/membership":          "change,wipe,crash,loss,partition,outage",
+	"replica/view":                "change,wipe,crash,partition,outage",
+	"replica/protocol/session":    "limits,crash,loss,change,outage",
+	"replica/protocol/curp/store": "limits,crash,loss,change,outage",
 }
 
 // protocolsOf are the protocols that show what goes wrong in a package, those that are likelier to first.
@@ -51,14 +75,22 @@ var protocolsOf = map[string][]string{
 
 // huntsOf are all hunts for a package's mutants, the cheap ones first.
 func huntsOf(folder string) (all []hunt) {
-	for i, kind := range kinds {
+	ways := kinds
+	if focus[folder] != "" {
+		about := hunt{by: "%s, " + focus[folder], arguments: []string{"--faults", focus[folder]}, weight: 4, cost: 1}
+		ways = append([]hunt{about}, kinds...)
+	}
+	for _, way := range ways {
 		for _, p := range protocolsOf[folder] {
-			if p == "curp" && i == 1 {
+			h := way
+			if p == "curp" && h.by == stays {
 				continue
 			}
-			h := kind
 			h.by = fmt.Sprintf(h.by, p)
 			h.arguments = append([]string{"--protocol", p}, h.arguments...)
+			if h.few {
+				h.arguments = append(h.arguments, "--sites", cmp.Or(fewest[p], "3"))
+			}
 			all = append(all, h)
 		}
 	}

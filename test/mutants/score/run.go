@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,6 +65,7 @@ func (r *runner) steps() (all []step) {
 		})
 	}
 	searches(min(30, r.schedules))
+	searches(min(100, r.schedules))
 	searches(min(300, r.schedules))
 	searches(min(3000, r.schedules))
 	all = append(all, step{
@@ -141,6 +144,7 @@ func (r *runner) take(ctx context.Context, program string, now step) error {
 			todo = append(todo, s)
 		}
 	}
+	slices.SortStableFunc(todo, func(a, b *generate.Site) int { return cmp.Compare(r.claimed(a), r.claimed(b)) })
 	parallel := r.parallel
 	if parallel == 0 {
 		parallel = runtime.GOMAXPROCS(0)
@@ -188,6 +192,14 @@ func (r *runner) take(ctx context.Context, program string, now step) error {
 	}
 	group.Wait()
 	return errors.Join(failed, ctx.Err())
+}
+
+// claimed is 1 for a mutant that is said to be equivalent, which is searched after the others of a step, and else 0.
+func (r *runner) claimed(s *generate.Site) int {
+	if j, judged := r.judgement(s); judged && j.Equivalent {
+		return 1
+	}
+	return 0
 }
 
 // search goes on with a mutant up to a budget.

@@ -18,8 +18,8 @@ import (
 
 // How much a process may take. A schedule takes milliseconds: one that does not end within patience never will.
 const (
-	patience      = 5 * time.Minute
-	memoryKiB     = 6 << 20 // of addresses, most of which are never used
+	patience      = 2 * time.Minute
+	memoryKiB     = 4 << 20 // of addresses, most of which are never used
 	collectAt     = "GOMEMLIMIT=1500MiB"
 	seldomCollect = "GOGC=400"
 )
