@@ -17,7 +17,7 @@ func (m *Manager) bearable(v view.View, also *cluster.Node) bool {
 				lost++
 			}
 		}
-		if lost > side.Faults() || m.Environment.Losses > 0 && lost > m.Environment.Losses {
+		if lost > minority(side) || m.Environment.Losses > 0 && lost > m.Environment.Losses {
 			return false
 		}
 	}
@@ -55,6 +55,20 @@ func (m *Manager) Expendable(nd *cluster.Node) bool {
 	return m.bears(m.Made[m.Record].View, nd)
 }
 
+// promised is how many losses the partitions of a view survive: as many as the manifest asks for, or any minority of the
+// members before a change or after it, whichever are more.
+func (m *Manager) promised(v view.View) int {
+	faults := minority(v.Before())
+	if m.Change == nil || !m.Change.abandoned {
+		faults = max(faults, minority(v.After()))
+	}
+	return min(m.Environment.Partitioned.Placement.Faults, faults)
+}
+
+// minority is the largest one of a plain view. What is promised is counted here, and the view, which is searched for
+// mistakes, is not asked.
+func minority(v view.View) int { return (len(v.Members) - 1) / 2 }
+
 // bears reports whether a view's partitions survive the loss of one more volume.
 func (m *Manager) bears(v view.View, nd *cluster.Node) bool {
 	lost := map[view.MemberID]bool{}
@@ -76,7 +90,7 @@ func (m *Manager) bears(v view.View, nd *cluster.Node) bool {
 			count(other)
 		}
 	}
-	faults := m.placement(v).Faults
+	faults := m.promised(v)
 	for _, p := range v.Partitions { // it may have fewer backups than it could have by now
 		for _, f := range append(slices.Clone(p.Formers), p.Former()) {
 			faults = min(faults, len(f.Backups))

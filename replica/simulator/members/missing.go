@@ -46,7 +46,7 @@ func (m *Manager) missingParts(record *cluster.Made) string {
 		return why
 	}
 	placement := m.placement(record.View)
-	faults := placement.Faults
+	faults := m.promised(record.View)
 	witnesses := faults
 	if faults == 0 {
 		witnesses = min(placement.Alone, record.Size()-1)
