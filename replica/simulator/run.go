@@ -96,6 +96,9 @@ func play(ctx context.Context, s schedule.Schedule, start Start, count func(stri
 		class, reason = check.ClassOf(history.Check(w.Context, since, history.Options{Timeout: cmp.Or(s.Check, checkTimeout)}), check.Violation)
 	}
 	if class == "" {
+		class, reason = check.Ordered(check.WithoutUnseen(w.Manager.QuorumLoss.Since(o.History)))
+	}
+	if class == "" {
 		class, reason = w.Trusted()
 	}
 	if class != "" {

@@ -30,7 +30,9 @@ const (
 	Stale     Class = "stale"     // a read that may be stale was older than its bound, or told of what was lost
 	Believed  Class = "believed"  // a member voted on an older copy of its disk, and nobody saw harm of that yet
 	Undecided Class = "undecided" // the check of the history took too long
-	Miscount  Class = "miscount"  // a counter or log does not hold each acknowledged rmw exactly once
+	// The carstamps of answers are not in the order of what clients saw.
+	Disordered Class = "disordered"
+	Miscount   Class = "miscount" // a counter or log does not hold each acknowledged rmw exactly once
 )
 
 // Linearizable checks a history whose last reads follow everything else; patience bounds each check, in real time.
