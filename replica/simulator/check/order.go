@@ -18,7 +18,8 @@ func Ordered(operations []history.Operation) (Class, string) {
 	byKey := map[string][]history.Operation{}
 	var keys []string
 	for _, o := range operations {
-		if o.Result.Status != register.OK || o.Request.Stale || o.Request.Regular {
+		bare := o.Request.Kind == register.RMW && o.Result.Carstamp.IsZero() // an answer that is kept may lack it
+		if o.Result.Status != register.OK || o.Request.Stale || o.Request.Regular || bare {
 			continue
 		}
 		if byKey[o.Request.Key] == nil {
