@@ -12,7 +12,7 @@ import (
 
 // Ordered checks that the carstamps of answers are an order of what clients saw: what began after another operation of
 // its key had ended has no smaller one, a write and what it comes after never the same, and one carstamp has one value.
-// Most mistakes break that before they break what clients see, which takes a reader at the right moment. Reads that may
+// Most bugs break that before they break what clients see, which takes a reader at the right moment. Reads that may
 // be stale, or are regular, are left out.
 func Ordered(operations []history.Operation) (Class, string) {
 	byKey := map[string][]history.Operation{}

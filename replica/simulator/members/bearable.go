@@ -66,7 +66,7 @@ func (m *Manager) promised(v view.View) int {
 }
 
 // minority is the largest one of a plain view. What is promised is counted here, and the view, which is searched for
-// mistakes, is not asked.
+// bugs, is not asked.
 func minority(v view.View) int { return (len(v.Members) - 1) / 2 }
 
 // bears reports whether a view's partitions survive the loss of one more volume.
