@@ -108,8 +108,7 @@ func mustFindInCURP(t *testing.T, hunts []curpHunt) {
 	}
 }
 
-// The other mutants are shown step by step, by the protocol's scripts: random schedules come to them too seldom, or not
-// at all.
+// The protocol's scripts show each step by step, and one that no search has found: curp/settle-unserved.
 func TestMistakesOfCURPAreFound(t *testing.T) {
 	t.Parallel()
 	mustFindInCURP(t, []curpHunt{
@@ -142,6 +141,17 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"curp/stale-unsynced", drawBurst, 60, 500, check.Stale},
 		{"curp/stale-without-lease", drawBurst, 0, 500, check.Stale},
 		{"curp/stale-syncs", drawBurst, 690, 1000, check.Stale},
+		{"curp/ignore-term", drawBurst, 600, 500, ""},
+		{"curp/backup-first", drawBackupReads, 0, 500, ""},
+		{"curp/no-guard", drawBackupReads, 0, 500, ""},
+		{"curp/restart-without-replay", drawAlone, 0, 200, ""},
+		{"curp/serve-after-loss", drawEmptied, 0, 200, ""},
+		{"curp/count-learner", drawCopied, 0, 200, ""},
+		{"store/expire-in-replay", drawForgetful, 0, 200, ""},
+		{"curp/replay-recovered", drawAlarms, 0, 200, check.Stuck},
+		{"curp/any-view", drawUntold, 300, 500, ""},
+		{"curp/keep-delegations", drawLeft, 0, 200, ""},
+		{"curp/any-master", drawLostQuorum, 200, 500, ""},
 	})
 }
 
