@@ -141,9 +141,8 @@ func newSimulateCommand() *cobra.Command {
 		"simulated time, at most 24h; figures leave out its first and last twelfth")
 	flags.Uint64Var(&f.seed, "seed", 1, "what everything random comes from; with --soak, the first one")
 	flags.StringVar(&f.faults, "faults", "none",
-		fmt.Sprintf("none, all, or a list of %v, and with --soak %v: small bounds of what members remember, gather "+
-			"and send",
-			faults.Without(faults.Kinds(), faults.Variations()...), faults.Limits))
+		fmt.Sprintf("none, all, or a list of %v, and with --soak %v, which are how schedules are drawn",
+			faults.Without(faults.Kinds(), faults.Variations()...), faults.Variations()))
 	flags.IntVar(&f.tolerance, "fault-tolerance", 0,
 		"how many members may be lost at once, as faultTolerance of a manifest: with gus and more than 5 sites other "+
 			"quorums, with curp the backups (default: any minority)")

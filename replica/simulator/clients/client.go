@@ -21,14 +21,14 @@ type Source interface {
 //
 // A read may be asked again anywhere. A write is asked again only if it certainly had no effect: replicas
 // can't recognise a second attempt. An rmw is asked again under the same ID, which they do recognise, unless the
-// client is anonymous, as those of the Redis listener are.
+// client is anonymous, as those of the Redis listener are. Several of a site may be one session
+// (schedule.Environment.InFlight), which has as many operations in progress then.
 type Client struct {
 	*Population
 	index   int
 	Name    string
 	home    int
-	session uint64
-	rmws    uint64
+	session *session
 	Source  Source
 	// abandon is how many in 1000 rmws the client gives up when an attempt's outcome is unknown, as if it had
 	// died and another client, of another session, came in its place.
@@ -59,7 +59,7 @@ func (p *Population) Add(home int, s Source, abandon int) *Client {
 		draw: p.Draws(kernel.ForClient, uint64(len(p.All))),
 	}
 	c.Name = fmt.Sprintf("c%d", c.index+1)
-	c.session = c.draw.Uint64() | 1
+	c.session = p.join(home, c.draw.Uint64()|1)
 	p.All = append(p.All, c)
 	p.After(0, c.issue)
 	return c
@@ -95,11 +95,8 @@ func (c *Client) issue() {
 	}
 	c.begin(op)
 	if !c.anonymous() && (op.Kind == register.RMW || op.Kind == register.Write && c.env.Named) {
-		c.rmws++
-		c.Operation.ID = register.ID{
-			Session: c.session, Number: c.rmws, FirstIncomplete: c.rmws,
-			IssuedAt: epochStart + c.Now.Milliseconds(),
-		}
+		c.Operation.ID = c.session.next()
+		c.Operation.ID.IssuedAt = epochStart + c.Now.Milliseconds()
 	}
 	if op.Kind == register.RMW {
 		if c.Operation.Call.MaxValueBytes == 0 {
@@ -216,7 +213,7 @@ func (c *Client) learn(r register.Result) {
 }
 
 // anonymous clients, about a third of all, give their rmws no ID.
-func (c *Client) anonymous() bool { return c.session>>56%3 == 0 }
+func (c *Client) anonymous() bool { return c.session.id>>56%3 == 0 }
 
 // retry asks the next node.
 func (c *Client) retry() {
@@ -240,6 +237,9 @@ func (c *Client) end(r register.Result) {
 func (c *Client) finish(r register.Result) {
 	if r.Status == register.OK {
 		c.Answered++
+	}
+	if r.Status != register.Unknown {
+		c.session.end(c.Operation.ID.Number)
 	}
 	done := c.invocation.Return(r)
 	c.end(r)

@@ -2,12 +2,45 @@ package clients
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
+
+// session is what the ids of operations are of. It acknowledges the outcomes of those before its first one in progress;
+// one whose outcome stays unknown is not acknowledged.
+type session struct {
+	id, last uint64
+	open     []uint64 // numbers, ascending
+	home     int
+	clients  int // whose it is
+}
+
+// join is the session of a client that comes to a site: its own, or that of one before it there.
+func (p *Population) join(home int, id uint64) *session {
+	for _, c := range p.All {
+		if s := c.session; s.home == home && s.clients < p.env.InFlight {
+			s.clients++
+			return s
+		}
+	}
+	return &session{id: id, home: home, clients: 1}
+}
+
+// next is the id of a new operation.
+func (s *session) next() register.ID {
+	s.last++
+	s.open = append(s.open, s.last)
+	return register.ID{Session: s.id, Number: s.last, FirstIncomplete: s.open[0]}
+}
+
+// end notes that the outcome of an operation is known.
+func (s *session) end(number uint64) {
+	s.open = slices.DeleteFunc(s.open, func(n uint64) bool { return n == number })
+}
 
 // causal is what a client of a regular protocol keeps beside its operations (Regular Sequential Consistency, section
 // 7.1). Clients do with it what the Go client does.
@@ -63,7 +96,8 @@ func (c *Client) aside(before time.Duration, more bool) bool {
 
 // reborn has another client come in the place of this one.
 func (c *Client) reborn() {
-	c.session, c.rmws = c.draw.Uint64()|1, 0
+	c.session.clients--
+	c.session = &session{id: c.draw.Uint64() | 1, clients: c.env.InFlight}
 	if !c.env.Regular {
 		return
 	}

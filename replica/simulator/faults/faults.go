@@ -37,8 +37,11 @@ const (
 // what they remember, gather and send at once, and clients larger values than those.
 const Limits Kind = "limits"
 
+// InFlight is no fault either: sessions have several operations in progress at once, each from a client of its own.
+const InFlight Kind = "in-flight"
+
 // Variations are the kinds that say how schedules are drawn, and are no faults.
-func Variations() []Kind { return []Kind{Limits} }
+func Variations() []Kind { return []Kind{Limits, InFlight} }
 
 // The kinds of faults of worlds with masters and witnesses.
 const (

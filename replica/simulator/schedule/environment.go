@@ -25,6 +25,7 @@ type Environment struct {
 	Deadline       time.Duration // what clients give the protocol; 0: none
 	Shuffled       bool          // each process has a random opinion of which members are near
 	Skewed         bool          // clocks of nodes start at different readings and drift
+	InFlight       int           // how many clients of a site are one session; 0: each is one
 	Named          bool          // clients give their writes IDs too, and repeat them as they do rmws
 	Regular        bool          // clients are sessions of a regular protocol
 	Doubtful       bool          // disks may be older copies: a process that starts has to ask the others

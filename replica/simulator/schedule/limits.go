@@ -57,6 +57,15 @@ func drawTuning(draw kernel.Stream, retry time.Duration) (t protocol.Tuning) {
 	return t
 }
 
+// drawInFlight has sessions of a part of the schedules have several operations in progress. Those of a regular protocol
+// have one: they are processes of the model.
+func (s *Schedule) drawInFlight(options Options) {
+	draw := kernel.NewStream(s.Seed, kernel.ForLimits, 1)
+	if slices.Contains(options.Faults, faults.InFlight) && draw.Chance(400) && !options.Regular {
+		s.Environment.InFlight = 2 + draw.Below(3)
+	}
+}
+
 // Sizes of values, in bytes, with which a schedule is beyond a bound: of the tuning, 2 KiB of a request that witnesses
 // save, 16 KiB of an answer that is kept, and 64 KiB of a value that questions bring along. The largest take as long as
 // all others together, so few schedules have them, and few of their values.

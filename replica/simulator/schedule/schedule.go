@@ -164,6 +164,7 @@ func Draw(seed uint64, options Options) Schedule {
 	s.drawCopies(seed, n, options.Faults)
 	s.drawLimits(options)
 	s.drawOutage(total, options)
+	s.drawInFlight(options)
 	s.DrawStale(options.Stale)
 	if options.Regular {
 		s.drawSessions(options)
