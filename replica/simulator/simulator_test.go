@@ -17,7 +17,7 @@ import (
 
 // toyFaults are those that the toy survives.
 func toyFaults() []faults.Kind {
-	return faults.Without(plain(faults.Kinds()), faults.Wipe, faults.OldCopy, faults.Rot, faults.Change)
+	return faults.Without(plain(faults.Kinds()), faults.Outage, faults.Wipe, faults.OldCopy, faults.Rot, faults.Change)
 }
 
 func toyOptions() schedule.Options {
