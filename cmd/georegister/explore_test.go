@@ -30,7 +30,7 @@ func TestExploreJSON(t *testing.T) {
 	if err := decoder.Decode(&report); err != nil {
 		t.Fatal(err)
 	}
-	if report.Verdict != "right" || !report.Complete || report.States < 100 || report.Deviations != nil {
+	if report.Verdict != "right" || !report.Complete || report.States < 50 || report.Deviations != nil {
 		t.Errorf("%+v", report)
 	}
 	out, err = exploreWith(t.Context(), "--operations", "write", "--faults", "crash", "--deviations", "1")

@@ -10,6 +10,10 @@
 // the messages on their way, what became of the operations, and which faults there have been. Of those that were
 // visited a hash is kept.
 //
+// Three things are left out, which nobody could tell from what is explored: messages that never make a difference any
+// more (spent.go), the moment at which a batch becomes durable where that makes none (hasten.go), and what is reached
+// with more faults than it takes. What is reached with fewer faults comes first.
+//
 // At each end of an operation the history so far is checked, by the checkers of replica/history. Where nothing is left
 // to happen, everything is retransmitted and delivered, no operation may be stuck, and each member reads each key: what
 // was acknowledged must be there.
@@ -91,7 +95,7 @@ type Progress struct {
 	States     int // that were found
 	Waiting    int // of them, from which it has not gone on yet
 	Depth      int // steps from the beginning to those that it goes on from now
-	Deviations int // from the plain order, of those; 0 if every order is taken
+	Deviations int // of those, from the plain order; if every order is taken, the faults and timeouts
 	Locals     int // local states of members
 	Ends       int // states in which nothing was left to happen
 	Histories  int // that were checked
@@ -102,7 +106,7 @@ type Report struct {
 	Progress
 	// Complete says that nothing of the scope is left. If there is a bound on deviations, it is about that.
 	Complete bool
-	// Completed is the largest number of deviations of which all orders were taken; -1: of none.
+	// Completed is the largest number of deviations, or of faults, of which all orders were taken; -1: of none.
 	Completed int
-	Failure   *Failure // the first, with the fewest steps; nil: there was none
+	Failure   *Failure // the first, with the fewest deviations, and of these the fewest steps; nil: there was none
 }

@@ -205,11 +205,14 @@ func TestScopesAreRight(t *testing.T) {
 		protocol, operations, faults string
 		states                       int // at least
 	}{
-		{"abd", "write; write", "none", 200},
-		{"abd", "write; read", "crash", 1000},
-		{"gryff", "write; write", "none", 200},
+		{"abd", "write; write", "none", 50},
+		{"abd", "write; read", "crash", 500},
+		{"gryff", "write; write", "none", 50},
 		{"gryff", "write; read", "loss,timeout", 1000},
+		{"gryffrsc", "write x; read x, read y", "crash", 500},
 		{"gus", "write; read", "none", 1000},
+		{"caspaxos", "write; read", "none", 500},
+		{"epaxos", "write; read", "none", 200},
 	} {
 		t.Run(c.protocol+" "+c.operations+" "+c.faults, func(t *testing.T) {
 			t.Parallel()

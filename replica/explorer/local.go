@@ -21,6 +21,10 @@ type locals struct {
 	numbers     map[digest.State]uint32
 	table       map[uint64]uint32 // local state and input to a transition
 	transitions []transition
+	unchanged   transition // by a message that changes nothing; only where it leads to differs
+	kept        bitSet     // messages that are not taken to be spent
+
+	lingering map[digest.State]bool // minds of members whose oldest batch must not become durable at once
 
 	messages      []message
 	messageOf     map[string]uint32
@@ -34,18 +38,30 @@ type locals struct {
 
 // local is a local state of a member: what it was before, and the input that led here, if it was not stored.
 type local struct {
+	member  int
 	parent  uint32
 	by      choice
 	stored  *stored // of a member that is down; nil: it runs
 	batches int     // that are not durable
 	pending int     // operations and other work that are not finished
+
+	mind     digest.State // of one with batches
+	next     []edge       // what the exploration has had happen to it, but for messages that change nothing
+	hastened bool         // its batch became durable at once
+	same     bitSet       // messages that change nothing
+	dropped  bitSet       // of these, those that were taken to be spent
+}
+
+// edge is an input, and the local state that it leads to.
+type edge struct {
+	by choice
+	to uint32
 }
 
 // stored is all that is left of a member that is down.
 type stored struct {
-	member int
-	boot   uint32
-	disk   []protocol.Mutation
+	boot uint32
+	disk []protocol.Mutation
 }
 
 // transition is what an input makes of a local state.
@@ -54,6 +70,12 @@ type transition struct {
 	sent  []uint32 // messages
 	ended []ending
 	fault error // the member stops
+	taken bool  // in the exploration
+}
+
+// nothing says whether it changes nothing.
+func (t *transition) nothing(from uint32) bool {
+	return t.fault == nil && t.to == from && len(t.sent)+len(t.ended) == 0
 }
 
 // ending is the end of an operation.
@@ -75,7 +97,7 @@ func newLocals(scope *Scope) *locals {
 	l := &locals{
 		scope: scope, view: view.View{Cluster: "explore", Epoch: 1}, functions: register.NewRegistry(),
 		numbers: map[digest.State]uint32{}, table: map[uint64]uint32{},
-		messageOf: map[string]uint32{}, resultOf: map[string]uint32{},
+		messageOf: map[string]uint32{}, lingering: map[digest.State]bool{}, resultOf: map[string]uint32{},
 	}
 	for i := range scope.Members {
 		l.view.Members = append(l.view.Members, view.Member{ID: view.MemberID(i + 1), Site: fmt.Sprintf("s%d", i+1)})
@@ -94,11 +116,14 @@ func (l *locals) number(p *process, parent uint32, by choice) uint32 {
 	if n, known := l.numbers[d]; known {
 		return n
 	}
-	s := local{parent: parent, by: by, batches: len(p.batches)}
+	s := local{member: p.member, parent: parent, by: by, batches: len(p.batches)}
 	if p.protocol == nil {
-		s.stored = &stored{p.member, p.boot, slices.Clone(p.disk.records)}
+		s.stored = &stored{p.boot, slices.Clone(p.disk.records)}
 	} else {
 		s.pending = p.protocol.Pending()
+	}
+	if len(p.batches) > 0 {
+		s.mind = p.mind()
 	}
 	n := uint32(len(l.states))
 	l.states = append(l.states, s)
@@ -119,15 +144,19 @@ func (l *locals) process(state uint32) *process {
 		inputs = append(inputs, l.states[at].by)
 	}
 	s := l.states[at].stored
-	p := &process{known: l, member: s.member, boot: s.boot, disk: &disk{slices.Clone(s.disk)}}
+	p := &process{known: l, member: l.states[at].member, boot: s.boot, disk: &disk{slices.Clone(s.disk)}}
 	for _, in := range slices.Backward(inputs) {
 		p.do(in)
 	}
 	return p
 }
 
-// step is what an input makes of a local state.
+// step is what an input makes of a local state. It is the caller's until the next step.
 func (l *locals) step(state uint32, in choice) *transition {
+	if in.kind() == deliver && l.states[state].same.has(in.argument()) {
+		l.unchanged = transition{to: state}
+		return &l.unchanged
+	}
 	key := uint64(state)<<32 | uint64(in)
 	if n, known := l.table[key]; known {
 		return &l.transitions[n]
@@ -138,6 +167,11 @@ func (l *locals) step(state uint32, in choice) *transition {
 	if t.fault == nil {
 		t.to = l.number(p, state, in)
 		l.last, l.lastAt = p, t.to
+	}
+	if in.kind() == deliver && t.nothing(state) {
+		l.states[state].same.set(in.argument())
+		l.unchanged = t
+		return &l.unchanged
 	}
 	l.table[key] = uint32(len(l.transitions))
 	l.transitions = append(l.transitions, t)

@@ -213,6 +213,11 @@ type image struct {
 }
 
 // digest tells the local state apart. The absolute time does not count.
-func (p *process) digest() digest.State {
-	return digest.Of(&image{p.member, p.boot, p.disk, p.protocol, p.batches, p.waiting}, p.now)
+func (p *process) digest() digest.State { return p.with(p.waiting) }
+
+// mind is the digest of the local state but for what waits for batches, on which nothing depends that the member does.
+func (p *process) mind() digest.State { return p.with(nil) }
+
+func (p *process) with(waiting []waiting) digest.State {
+	return digest.Of(&image{p.member, p.boot, p.disk, p.protocol, p.batches, waiting}, p.now)
 }

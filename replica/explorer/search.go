@@ -20,6 +20,9 @@ type Options struct {
 	Progress func(Progress)
 }
 
+// leastExamined is after how many local states it is examined first whether messages that were dropped are spent.
+const leastExamined = 1000
+
 // tellEach is after how many states Progress is told.
 const tellEach = 4096
 
@@ -87,41 +90,71 @@ func Explore(ctx context.Context, scope Scope, options Options) (Report, error) 
 		s.fail(f, nil, nil, nil)
 		return s.report, nil
 	}
-	s.run()
+	for !s.run() {
+		s.forget()
+	}
 	s.measure()
 	return s.report, nil
 }
 
-// run explores level by level of deviations.
-func (s *search) run() {
+// forget has nothing have been explored. What inputs make of local states stays known.
+func (s *search) forget() {
+	s.visited, s.parents, s.by, s.levels = visited{}, nil, nil, nil
+	s.level, s.waiting, s.deviating = 0, frontier{}, frontier{}
+	s.report = Report{Completed: -1}
+	s.settler.visited = visited{}
+}
+
+// run explores level by level. It is false if messages were dropped that are not spent: all is to be done again.
+func (s *search) run() bool {
 	s.find(s.initial, 0, 0, false)
-	for {
+	for examined := leastExamined; ; {
 		for s.waiting.count > 0 {
-			if s.report.Failure != nil || s.ctx.Err() != nil {
-				return
+			if s.ctx.Err() != nil {
+				return true
 			}
 			number, words := s.waiting.take()
 			s.from.decode(words, s.scope.Members, s.scoped())
-			if s.levels[number] == s.level {
-				s.expand(number)
+			if s.levels[number] != s.level {
+				continue
+			}
+			failed := s.expand(number)
+			if failed != nil || len(s.states) > examined {
+				if s.reduced() {
+					return false
+				}
+				examined = 2 * len(s.states)
+			}
+			if failed != nil {
+				failed()
+				return true
 			}
 		}
+		if s.deviating.count == 0 || s.ordered && s.options.Deviations >= 0 && int(s.level) >= s.options.Deviations {
+			s.report.Completed, s.report.Complete = int(s.level), true
+			return !s.reduced()
+		}
 		s.report.Completed = int(s.level)
-		if s.deviating.count == 0 {
-			s.report.Complete = true
-			return
-		}
-		if s.options.Deviations >= 0 && int(s.level) >= s.options.Deviations {
-			s.report.Complete = true
-			return
-		}
 		s.level++
 		s.waiting, s.deviating = s.deviating, frontier{}
 	}
 }
 
-// expand takes all choices of the state from.
-func (s *search) expand(number uint32) {
+// reduced examines what was left out, and reports whether something of it makes a difference: it is not left out then.
+func (s *search) reduced() bool {
+	lingers := s.lingers()
+	return s.unspent() || lingers
+}
+
+// expand takes all choices of the state from. What it returns tells of a failure; nil: there is none.
+func (s *search) expand(number uint32) (failed func()) {
+	failure := func(f *Failure, by ...choice) func() {
+		settled := s.steps
+		if by != nil {
+			settled = nil
+		}
+		return func() { s.fail(f, s.path(number), by, settled) }
+	}
 	s.current = number
 	if s.options.Progress != nil && number%tellEach == 0 {
 		s.measure()
@@ -133,34 +166,46 @@ func (s *search) expand(number uint32) {
 		s.to.copyFrom(&s.from)
 		switch d := s.world.do(&s.to, o.choice); {
 		case d.fault != nil:
-			s.fail(&Failure{Class: Broken, Why: d.fault.Error()}, s.path(number), []choice{o.choice}, nil)
-			return
+			return failure(&Failure{Class: Broken, Why: d.fault.Error()}, o.choice)
 		case d.idle && (o.kind() == timeout || o.kind() == takeover):
 			continue // it has used up a fault, and nothing else
 		case d.ended:
 			if f := s.check(s.ctx, &s.to); f != nil {
-				s.fail(f, s.path(number), []choice{o.choice}, nil)
-				return
+				return failure(f, o.choice)
 			}
 		}
-		s.find(&s.to, number, o.choice, o.deviates && s.ordered)
+		s.find(&s.to, number, o.choice, o.deviates)
 	}
 	if !goesOn {
 		s.report.Ends++
 		if f := s.settle(s.ctx, &s.from); f != nil {
-			s.fail(f, s.path(number), nil, s.steps)
+			return failure(f)
 		}
 	}
+	return nil
 }
 
-// find notes a state that was reached from another one.
+// find notes a state that was reached from another one, unless it was reached with no more faults of any kind before.
 func (s *search) find(found *state, parent uint32, by choice, deviates bool) {
-	s.words = found.encode(s.words[:0])
-	n, isNew := s.visited.add(hash(s.words))
 	level := s.level
 	if deviates {
 		level++
 	}
+	used := found.used
+	found.used = 0
+	s.words = found.encode(s.words[:0])
+	found.used = used
+	h := hash(s.words)
+	for fewer := range used.below() {
+		if fewer == used {
+			break
+		}
+		if n, was := s.visited.find(h.with(fewer)); was && s.levels[n] <= level {
+			return
+		}
+	}
+	n, isNew := s.visited.add(h.with(used))
+	s.words[usedAt(s.scope.Members, s.scoped())] = uint32(used)
 	switch {
 	case isNew:
 		s.parents, s.by, s.levels = append(s.parents, parent), append(s.by, by), append(s.levels, level)

@@ -32,13 +32,13 @@ func (t *settler) do(s *state, c choice) (did, *Failure) {
 	return d, nil
 }
 
-// plain has w.ordered hold while do runs, and the messages of a state be in an order.
+// plain has a world settle while do runs, and the messages of a state be in an order.
 func (w *world) plain(s *state, do func() *Failure) *Failure {
-	before := w.ordered
-	w.ordered = true
+	ordered := w.ordered
+	w.ordered, w.settles = true, true
 	s.queue, s.held, s.slow = append(s.queue, s.held...), s.held[:0], 0
 	f := do()
-	w.ordered = before
+	w.ordered, w.settles = ordered, false
 	return f
 }
 

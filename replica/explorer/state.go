@@ -1,6 +1,7 @@
 package explorer
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 )
@@ -52,6 +53,24 @@ func (u faultsUsed) of(kind int) int { return int(u>>(4*kind)) & 15 }
 
 func (u faultsUsed) more(kind int) faultsUsed { return u + 1<<(4*kind) }
 
+// below yields those with no more of any kind, itself last.
+func (u faultsUsed) below() iter.Seq[faultsUsed] {
+	return func(yield func(faultsUsed) bool) {
+		for v := faultsUsed(0); ; {
+			if !yield(v) || v == u {
+				return
+			}
+			for kind := usedTimeouts; ; kind++ { // counts on, in digits of which each has its own base
+				if v.of(kind) < u.of(kind) {
+					v = v.more(kind)
+					break
+				}
+				v -= faultsUsed(v.of(kind)) << (4 * kind)
+			}
+		}
+	}
+}
+
 // The positions of the kinds in faultsUsed.
 const (
 	usedTimeouts = iota
@@ -99,6 +118,9 @@ func (s *state) returned() (all uint32) {
 	}
 	return all
 }
+
+// usedAt is where encode puts the faults, of a state with so many members and operations.
+func usedAt(members, attempts int) int { return members + 2*attempts }
 
 // encode appends the state to words.
 func (s *state) encode(words []uint32) []uint32 {
@@ -149,10 +171,43 @@ func fold(a, b uint64) uint64 {
 	return high ^ low
 }
 
+// with is the hash of a state with so many faults, from that of one without.
+func (f fingerprint) with(used faultsUsed) fingerprint {
+	if used == 0 {
+		return f
+	}
+	return fingerprint{fold(f[0]^uint64(used), 0x2d358dccaa6c78a5), fold(f[1]+uint64(used), 0x8bb84b93962eacc9)}
+}
+
 // visited are the states that were found, in that order, by their hashes.
 type visited struct {
 	found []fingerprint
-	slots []uint32 // positions in found, from 1, or 0. They are a power of two, at most two thirds of them in use.
+	// slots have positions in found, from 1, or 0, below a part of the hash there. They are a power of two, at most two
+	// thirds of them in use.
+	slots []uint64
+}
+
+// partBits are those of a hash that a slot has.
+const partBits = uint64(0xffffffff) << 32
+
+// at is the slot of a state, or the free one where it belongs.
+func (v *visited) at(f fingerprint) *uint64 {
+	mask := uint64(len(v.slots) - 1)
+	for i := f[0] & mask; ; i = (i + 1) & mask {
+		n := v.slots[i]
+		if n == 0 || n&partBits == f[1]&partBits && v.found[uint32(n)-1] == f {
+			return &v.slots[i]
+		}
+	}
+}
+
+// find reports the position of a state, if it was found.
+func (v *visited) find(f fingerprint) (at uint32, was bool) {
+	if len(v.slots) == 0 {
+		return 0, false
+	}
+	n := *v.at(f)
+	return uint32(n) - 1, n != 0
 }
 
 // add reports the position of a state, and whether it is new.
@@ -160,27 +215,23 @@ func (v *visited) add(f fingerprint) (at uint32, isNew bool) {
 	if 3*(len(v.found)+1) > 2*len(v.slots) {
 		v.grow()
 	}
-	mask := uint64(len(v.slots) - 1)
-	for i := f[0] & mask; ; i = (i + 1) & mask {
-		switch n := v.slots[i]; {
-		case n == 0:
-			v.found = append(v.found, f)
-			v.slots[i] = uint32(len(v.found))
-			return uint32(len(v.found) - 1), true
-		case v.found[n-1] == f:
-			return n - 1, false
-		}
+	slot := v.at(f)
+	if *slot == 0 {
+		v.found = append(v.found, f)
+		*slot = f[1]&partBits | uint64(len(v.found))
+		return uint32(len(v.found) - 1), true
 	}
+	return uint32(*slot) - 1, false
 }
 
 func (v *visited) grow() {
-	v.slots = make([]uint32, max(1024, 2*len(v.slots)))
+	v.slots = make([]uint64, max(1024, 2*len(v.slots)))
 	mask := uint64(len(v.slots) - 1)
 	for n, f := range v.found {
 		i := f[0] & mask
 		for v.slots[i] != 0 {
 			i = (i + 1) & mask
 		}
-		v.slots[i] = uint32(n + 1)
+		v.slots[i] = f[1]&partBits | uint64(n+1)
 	}
 }

@@ -27,6 +27,7 @@ type world struct {
 	requestOf  map[string]uint32
 	ended      []attempt // of those before
 	ordered    bool      // messages have a plain order
+	settles    bool      // what happens is not explored, but brings everything to rest
 }
 
 func newWorld(scope *Scope, ordered bool) *world {
@@ -219,11 +220,19 @@ func (w *world) do(s *state, c choice) (d did) {
 		s.used = s.used.more(usedTakeovers)
 	case crash:
 		s.used = s.used.more(usedCrashes)
+		d = w.input(s, int(argument), c)
 		for op := range s.attempts {
 			if s.attempts[op].result == inProgress && w.operations[op].member == int(argument) {
 				s.attempts[op].result = lost
 			}
 		}
+		for i := range s.locals { // it may have been the last crash
+			if d.fault == nil && w.hastens(s, i) {
+				more := w.input(s, i, chosen(persist, uint32(i)))
+				d.ended, d.fault = d.ended || more.ended, more.fault
+			}
+		}
+		return d
 	}
 	return w.input(s, int(argument), c)
 }
@@ -263,27 +272,46 @@ func (w *world) message(s *state, kind, m uint32) did {
 
 // input gives a member an input.
 func (w *world) input(s *state, member int, in choice) (d did) {
-	t := w.step(s.locals[member], in)
+	from := s.locals[member]
+	t := w.step(from, in)
 	if t.fault != nil {
 		return did{fault: fmt.Errorf("member %d stops: %w", member+1, t.fault)}
 	}
-	d.idle = s.locals[member] == t.to && len(t.sent) == 0
-	s.locals[member] = t.to
-	if w.states[t.to].batches == 0 {
+	d.idle = t.nothing(from)
+	if !w.settles && !t.taken && !d.idle {
+		t.taken = true
+		w.states[from].next = append(w.states[from].next, edge{in, t.to})
+	}
+	to, sent, ended := t.to, t.sent, t.ended
+	s.locals[member] = to
+	if w.states[to].batches == 0 {
 		s.slow &^= 1 << member
 	}
-	for _, m := range t.sent {
-		if w.ordered {
+	if to != from && !w.settles {
+		spent := func(m uint32) bool { return w.messages[m].to == member && w.spent(to, m) }
+		s.queue = slices.DeleteFunc(s.queue, spent)
+		s.held = slices.DeleteFunc(s.held, spent)
+	}
+	for _, m := range sent {
+		switch {
+		case !w.settles && w.spent(s.locals[w.messages[m].to], m):
+		case w.ordered:
 			s.queue = append(s.queue, m)
-		} else {
+		default:
 			s.hold(m)
 		}
 	}
-	for _, e := range t.ended {
+	for _, e := range ended {
 		if a := &s.attempts[e.operation]; a.result == inProgress {
 			a.result = e.result
 			d.ended = true
 		}
+	}
+	if w.hastens(s, member) {
+		more := w.input(s, member, chosen(persist, uint32(member)))
+		more.ended = more.ended || d.ended
+		more.idle = false
+		return more
 	}
 	return d
 }
