@@ -90,6 +90,11 @@ func TestMutantsOfChangesAreFound(t *testing.T) {
 			mustFail(t, drawn(options), Member(c.start), 0, c.seeds, counts)
 		})
 	}
+	// Nothing wrong is read with this one.
+	gone := schedule.Options{
+		Faults: []faults.Kind{faults.Change, faults.Partition, faults.Crash, faults.Wipe}, RMWs: schedule.ManyRMWs,
+	}
+	mustFindEach(t, Member(gryff.Factory), byClass(found(check.Stuck)), []hunt{{"membership/wait-for-gone", gone, 0, 200}})
 }
 
 // twoViews counts that two views of one epoch were committed.
