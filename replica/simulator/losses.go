@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -148,9 +149,15 @@ func (w *run) lose(l *schedule.DiskLoss) {
 // liveUntil runs the world up to an outage: what a manifest promises of members that are lost. Then each key is read at
 // every site, updated once more, and read again.
 func (w *run) liveUntil(s schedule.Schedule) (check.Class, string) {
-	o := s.Outage
-	w.Run(s.Settle, func() bool { return o.Answer > 0 && w.Clients.Answered >= o.Answer })
-	if o.Answer == 0 || w.Clients.Answered < o.Answer {
+	answered := 0
+	early := w.Run(s.Settle, func() bool {
+		if s.Outage.Answer == 0 || w.Clients.Answered == answered {
+			return false
+		}
+		answered = w.Clients.Answered
+		return answered >= s.Outage.Answer && slices.ContainsFunc(w.Nodes, writes)
+	})
+	if !early {
 		if class, reason := w.live(s.Settle); class != "" || w.hopeless {
 			return class, reason
 		}
@@ -169,13 +176,19 @@ func (w *run) liveUntil(s schedule.Schedule) (check.Class, string) {
 	return "", ""
 }
 
-// mostLosable is one of the sets of losable, without those that no member of it is added to.
+// writes reports whether a node has something that is not on its disk yet.
+func writes(nd *cluster.Node) bool { return !nd.Down && len(nd.Log.Entries) > 0 }
+
+// mostLosable is one of the sets of losable, without those that no member of it is added to: rather of those that have
+// all on their disks, since the others lose what they have not.
 func (w *run) mostLosable() (set []int) {
-	for i := range w.Nodes {
-		at := (i + int(w.Seed%uint64(len(w.Nodes)))) % len(w.Nodes)
-		if nd := w.Nodes[at]; w.losableNow(nd) {
-			nd.Lost = true
-			set = append(set, at)
+	for _, writing := range []bool{false, true} {
+		for i := range w.Nodes {
+			at := (i + int(w.Seed%uint64(len(w.Nodes)))) % len(w.Nodes)
+			if nd := w.Nodes[at]; writes(nd) == writing && w.losableNow(nd) {
+				nd.Lost = true
+				set = append(set, at)
+			}
 		}
 	}
 	for _, i := range set {

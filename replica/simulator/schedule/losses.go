@@ -17,8 +17,8 @@ type DiskLoss struct {
 // Outage is the loss of power of all members at once. As many as may be lost never come back, and there is no other fault
 // any more.
 type Outage struct {
-	// Answer is how many operations were answered for good until then. 0, or more than there come to be: it is when
-	// everything is at rest.
+	// Answer is how many operations were answered for good until then, or a few more: some member has something that is
+	// not on its disk yet. 0, or if that does not come to be: it is when everything is at rest.
 	Answer int
 }
 
@@ -29,7 +29,7 @@ func (s *Schedule) drawOutage(operations int, options Options) {
 	}
 	draw := kernel.NewStream(s.Seed, kernel.ForOutages, 0)
 	s.Outage = &Outage{}
-	if draw.Chance(500) {
+	if draw.Chance(600) {
 		s.Outage.Answer = 1 + draw.Below(operations)
 	}
 }

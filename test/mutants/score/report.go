@@ -77,7 +77,7 @@ func (r *runner) report() error {
 
 func (r *runner) table(to io.Writer) error {
 	w := &strings.Builder{}
-	fmt.Fprintf(w, "%d mutants, drawn by seed %d, up to %d schedules for each.\n", len(r.drawn), r.seed, r.schedules)
+	fmt.Fprintf(w, "%d mutants, drawn by seed %d. %s\n", len(r.drawn), r.seed, r.effort())
 	all, names := map[string]*tally{}, map[string][]string{}
 	ways := map[string]int{}
 	for _, s := range r.drawn {
@@ -120,6 +120,29 @@ func (r *runner) table(to io.Writer) error {
 	r.survivors(w)
 	_, err := io.WriteString(to, w.String())
 	return err
+}
+
+// effort says within how many schedules mutants were found, and how far the others were searched for.
+func (r *runner) effort() string {
+	var budgets []int
+	found, lives := map[int]int{}, map[int]int{} // by the budget that was used up
+	for _, s := range r.drawn {
+		known := r.results[s.Name]
+		count := found
+		if known.Found == "" {
+			count = lives
+		} else if known.Found != "search" {
+			continue
+		}
+		count[known.Searched]++
+		budgets = append(budgets, known.Searched)
+	}
+	slices.Sort(budgets)
+	var text []string
+	for _, b := range slices.Compact(budgets) {
+		text = append(text, fmt.Sprintf("%d were found, and %d given up, with up to %d schedules", found[b], lives[b], b))
+	}
+	return strings.Join(text, "; ") + "."
 }
 
 func row(w io.Writer, name string, t *tally) {
