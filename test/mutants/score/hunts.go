@@ -20,8 +20,8 @@ var fewest = map[string]string{"gus-fragments": "5", "gus-relaxed": "7"}
 
 // stable are all faults but changes of members, and crashes those by which what is not durable is lost.
 const (
-	stable  = "crash,torn,wipe,partition,loss,duplicate,reorder,slow,skew,pause,old-copy,rot,outage,limits"
-	crashes = "crash,torn,partition,loss,reorder,outage,limits"
+	stable  = "crash,torn,wipe,partition,loss,duplicate,reorder,slow,skew,pause,old-copy,rot,outage,limits,in-flight"
+	crashes = "crash,torn,partition,loss,reorder,outage,limits,in-flight"
 )
 
 // stays is the name of a hunt in which members stay.
@@ -45,8 +45,8 @@ var focus = map[string]string{
 	"replica/protocol/member":     "change,wipe,crash,loss,partition,old-copy,limits,outage",
 	"replica/membership":          "change,wipe,crash,loss,partition,outage",
 	"replica/view":                "change,wipe,crash,partition,outage",
-	"replica/protocol/session":    "limits,crash,loss,change,outage",
-	"replica/protocol/curp/store": "limits,crash,loss,change,outage",
+	"replica/protocol/session":    "limits,in-flight,crash,loss,change,outage",
+	"replica/protocol/curp/store": "limits,in-flight,crash,loss,change,outage",
 }
 
 // protocolsOf are the protocols that show what goes wrong in a package, those that are likelier to first.
