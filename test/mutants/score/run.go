@@ -22,13 +22,14 @@ import (
 type result struct {
 	Name      string  `json:"name"`
 	Hash      string  `json:"hash"`
-	Found     string  `json:"found,omitempty"`  // "search" or "explorer"; empty: by nothing yet
+	Found     string  `json:"found,omitempty"`  // "search", "explorer" or "experiment"; empty: by nothing yet
 	How       string  `json:"how,omitempty"`    // violation, stuck, panic, ...
 	By        string  `json:"by,omitempty"`     // with which protocol and faults
 	Reason    string  `json:"reason,omitempty"` // for people
 	Schedules int     `json:"schedules"`        // that were searched, up to the one that went wrong
 	Searched  int     `json:"searched"`         // the budget of schedules that is used up
 	Explored  bool    `json:"explored"`         // the explorer has found nothing
+	Measured  bool    `json:"measured"`         // and nor have the experiments
 	Tests     string  `json:"tests,omitempty"`  // of the package: "found", "passed", or "none"
 	Seconds   float64 `json:"seconds"`          // of searching
 }
@@ -41,6 +42,7 @@ type runner struct {
 	drawn   []*generate.Site
 	results map[string]*result // by name
 	scopes  scopes
+	as      measurements
 
 	mu    sync.Mutex
 	file  *os.File
@@ -64,6 +66,12 @@ func (r *runner) steps() (all []step) {
 			},
 		})
 	}
+	all = append(all, step{
+		"experiments", func(known *result) bool { return known.Measured },
+		func(ctx context.Context, program string, s *generate.Site, known *result) error {
+			return r.as.measure(ctx, program, s.Package, known)
+		},
+	})
 	searches(min(30, r.schedules))
 	searches(min(100, r.schedules))
 	searches(min(300, r.schedules))
@@ -243,8 +251,8 @@ func (r *result) line() string {
 	if r.Found == "" {
 		return r.Name + " lives"
 	}
-	if r.Found == "explorer" {
-		return fmt.Sprintf("%s: %s by the explorer (%s)", r.Name, r.How, r.By)
+	if r.Found != "search" {
+		return fmt.Sprintf("%s: %s by the %s (%s)", r.Name, r.How, r.Found, r.By)
 	}
 	return fmt.Sprintf("%s: %s after %d schedules (%s)", r.Name, r.How, r.Schedules, r.By)
 }

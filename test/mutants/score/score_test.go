@@ -78,6 +78,32 @@ func TestAScopeThatIsWrongWithoutAMutantSaysNothing(t *testing.T) {
 	}
 }
 
+// An experiment finds a mutant that is slower in it than the code without one, and compares nothing where there is none.
+func TestExperimentsFindWhatIsSlower(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "program")
+	const says = `printf '{"verdict":"linearizable","operations":{"read":{"overall":{"count":9,"p50_ms":%s,"p90_ms":%s,"round_trips":%s}}}}' `
+	for text, want := range map[string]string{
+		says + "100 200 1": "", says + "105 205 1.1": "", says + "120 205 1": "", says + "120 230 1": "slower",
+		says + "100 200 1.5": "slower", "echo panic: nil map >&2; exit 2": "verdict",
+	} {
+		script := "#!/bin/sh\n[ -n \"$GEOREGISTER_MUTANT\" ] || { " + says + "100 200 1; exit; }\n" + text + "\n"
+		if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		known, all := result{Name: "a mutant"}, measurements{}
+		if err := all.measure(context.Background(), program, "replica/protocol/abd", &known); err != nil || known.How != want {
+			t.Errorf("%s: found by %q, %v, want %q", text, known.How, err, want)
+		}
+	}
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho no such operation >&2; exit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	known, all := result{Name: "a mutant"}, measurements{}
+	if err := all.measure(context.Background(), program, "replica/protocol/abd", &known); err != nil || known.Found != "" {
+		t.Errorf("where there is no such experiment, it found %+v, %v", known, err)
+	}
+}
+
 // Every package whose code is mutated is searched, with protocols that there are, and no search is larger than it may
 // be.
 func TestEveryPackageIsHunted(t *testing.T) {
