@@ -71,6 +71,25 @@ func sessions(t *testing.T, text string, n int) []explorer.Session {
 	return all
 }
 
+// scope is one of a protocol with three members. One with a leader has it before.
+func scope(t *testing.T, protocol, operations, faults string) explorer.Scope {
+	t.Helper()
+	entry, err := catalog.Find(protocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := explorer.Scope{
+		Start: entry.Start, Members: 3, Regular: entry.Regular(), Sessions: sessions(t, operations, 3),
+	}
+	if entry.Led {
+		s.Before = sessions(t, "write k 0", 3)
+	}
+	if s.Faults, err = explorer.ParseFaults(faults); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // explore explores a scope to its end.
 func explore(t *testing.T, s explorer.Scope, o explorer.Options) explorer.Report {
 	t.Helper()
@@ -140,13 +159,9 @@ func TestAnOperationThatDoesNotEndIsFound(t *testing.T) {
 
 // The members of raft have a leader, though each of them called for an election when it started.
 func TestALeaderIsFound(t *testing.T) {
-	entry, err := catalog.Find("raft")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := explore(t, explorer.Scope{
-		Start: entry.Start, Members: 3, Before: sessions(t, "write", 3), Sessions: sessions(t, "read", 3), AtOnce: true,
-	}, explorer.Options{})
+	s := scope(t, "raft", "read", "none")
+	s.AtOnce = true
+	r := explore(t, s, explorer.Options{})
 	if r.Failure != nil {
 		t.Fatalf("%v\n%s", r.Failure, r.Failure.Diagram)
 	}
@@ -216,18 +231,7 @@ func TestScopesAreRight(t *testing.T) {
 	} {
 		t.Run(c.protocol+" "+c.operations+" "+c.faults, func(t *testing.T) {
 			t.Parallel()
-			entry, err := catalog.Find(c.protocol)
-			if err != nil {
-				t.Fatal(err)
-			}
-			faults, err := explorer.ParseFaults(c.faults)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := explore(t, explorer.Scope{
-				Start: entry.Start, Members: 3, Regular: entry.Regular(), Sessions: sessions(t, c.operations, 3),
-				Faults: faults,
-			}, explorer.Options{})
+			r := explore(t, scope(t, c.protocol, c.operations, c.faults), explorer.Options{})
 			if r.Failure != nil {
 				t.Fatalf("%v\n%s", r.Failure, r.Failure.Diagram)
 			}

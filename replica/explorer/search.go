@@ -45,6 +45,8 @@ type search struct {
 	deviating frontier // with one deviation more
 	current   uint32   // from which it goes on
 	from, to  state
+	last      []choice // steps of a failure after those to current
+	settled   []choice // and how things settled then
 	words     []uint32
 	all       []option
 }
@@ -100,7 +102,7 @@ func Explore(ctx context.Context, scope Scope, options Options) (Report, error) 
 // forget has nothing have been explored. What inputs make of local states stays known.
 func (s *search) forget() {
 	s.visited, s.parents, s.by, s.levels = visited{}, nil, nil, nil
-	s.level, s.waiting, s.deviating = 0, frontier{}, frontier{}
+	s.level, s.waiting, s.deviating, s.current = 0, frontier{}, frontier{}, 0
 	s.report = Report{Completed: -1}
 	s.settler.visited = visited{}
 }
@@ -118,15 +120,17 @@ func (s *search) run() bool {
 			if s.levels[number] != s.level {
 				continue
 			}
-			failed := s.expand(number)
-			if failed != nil || len(s.states) > examined {
+			f := s.expand(number)
+			// What else goes wrong is a run, whatever was left out.
+			doubtful := f != nil && (f.Class == Stuck || f.Class == Unbounded)
+			if doubtful || f == nil && len(s.states) > examined {
 				if s.reduced() {
 					return false
 				}
 				examined = 2 * len(s.states)
 			}
-			if failed != nil {
-				failed()
+			if f != nil {
+				s.fail(f, s.path(number), s.last, s.settled)
 				return true
 			}
 		}
@@ -146,15 +150,9 @@ func (s *search) reduced() bool {
 	return s.unspent() || lingers
 }
 
-// expand takes all choices of the state from. What it returns tells of a failure; nil: there is none.
-func (s *search) expand(number uint32) (failed func()) {
-	failure := func(f *Failure, by ...choice) func() {
-		settled := s.steps
-		if by != nil {
-			settled = nil
-		}
-		return func() { s.fail(f, s.path(number), by, settled) }
-	}
+// expand takes all choices of the state from. What it returns is a failure, after the steps last, settled or both; nil:
+// there is none.
+func (s *search) expand(number uint32) *Failure {
 	s.current = number
 	if s.options.Progress != nil && number%tellEach == 0 {
 		s.measure()
@@ -166,12 +164,14 @@ func (s *search) expand(number uint32) (failed func()) {
 		s.to.copyFrom(&s.from)
 		switch d := s.world.do(&s.to, o.choice); {
 		case d.fault != nil:
-			return failure(&Failure{Class: Broken, Why: d.fault.Error()}, o.choice)
+			s.last, s.settled = []choice{o.choice}, nil
+			return &Failure{Class: Broken, Why: d.fault.Error()}
 		case d.idle && (o.kind() == timeout || o.kind() == takeover):
 			continue // it has used up a fault, and nothing else
 		case d.ended:
 			if f := s.check(s.ctx, &s.to); f != nil {
-				return failure(f, o.choice)
+				s.last, s.settled = []choice{o.choice}, nil
+				return f
 			}
 		}
 		s.find(&s.to, number, o.choice, o.deviates)
@@ -179,7 +179,8 @@ func (s *search) expand(number uint32) (failed func()) {
 	if !goesOn {
 		s.report.Ends++
 		if f := s.settle(s.ctx, &s.from); f != nil {
-			return failure(f)
+			s.last, s.settled = nil, s.steps
+			return f
 		}
 	}
 	return nil

@@ -1,0 +1,36 @@
+package explorer_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/georegister/georegister/replica/explorer"
+	"github.com/georegister/georegister/test/mutants"
+)
+
+func TestMain(m *testing.M) { os.Exit(mutants.Main(m)) }
+
+// Known mistakes are found in small scopes: of each protocol some, which take a second or two.
+func TestMutantsAreFoundInScopes(t *testing.T) {
+	program := mutants.Build(t)
+	for _, c := range []struct {
+		mutant, protocol, operations, faults string
+		deviations                           int // the most; -1: every order
+	}{
+		{"abd/ack-before-persist", "abd", "write; read, read", "crash", -1},
+		{"abd/complete-before-persist", "abd", "write; read; read", "crash,timeout", 3},
+		{"abd/keep-holders", "abd", "write; read; read", "crash,timeout", 3},
+		{"abd/reread-value", "abd", "write; read; read", "crash,timeout", 3},
+		{"abd/skip-write-back", "abd", "write; read, read", "crash", -1},
+		{"base/send-before-persist", "abd", "write; read, read", "crash", -1},
+	} {
+		program.Run(t, c.mutant, c.mutant, func(t *testing.T) {
+			s := scope(t, c.protocol, c.operations, c.faults)
+			r := explore(t, s, explorer.Options{Ordered: c.deviations >= 0, Deviations: c.deviations})
+			if r.Failure == nil {
+				t.Fatalf("not found in %d states", r.States)
+			}
+			t.Logf("%v, after %d states", r.Failure, r.States)
+		})
+	}
+}
