@@ -242,3 +242,49 @@ func TestScopesAreRight(t *testing.T) {
 		})
 	}
 }
+
+// sleeper is a member that ignores what others ask until it was asked something itself, and asks again as time passes.
+type sleeper struct {
+	toy
+	awake bool
+}
+
+func (s *sleeper) Submit(r protocol.Request) {
+	s.awake = true
+	if s.config.Self == 1 {
+		s.toy.Submit(r)
+		return
+	}
+	s.out.Complete = append(s.out.Complete,
+		protocol.Completion{Handle: r.Handle, Result: register.Result{Status: register.OK}})
+}
+
+func (s *sleeper) Receive(from view.MemberID, m *peerv1.Message) {
+	if s.awake {
+		s.toy.Receive(from, m)
+	}
+}
+
+func (s *sleeper) Tick(protocol.Instant) {
+	for handle, op := range s.asked {
+		s.toy.Submit(protocol.Request{Handle: handle, Operation: op})
+	}
+}
+
+// The question of member 1 does nothing at member 2 at first, but later it does, so it must not be dropped. When reads
+// end there are these histories: the second one ends before the first begins, or beside it; and then the first ends,
+// too. After each pair of these, both members read once more.
+func TestAMessageThatDoesNothingYetIsKept(t *testing.T) {
+	r := explore(t, explorer.Scope{
+		Start: func(c protocol.Config, _ *protocol.Journal) (protocol.Protocol, error) {
+			return &sleeper{toy: toy{config: c, asked: map[uint64]register.Operation{}}}, nil
+		},
+		Members: 2, Sessions: sessions(t, "read; read", 2),
+	}, explorer.Options{})
+	if r.Failure != nil {
+		t.Fatalf("%v\n%s", r.Failure, r.Failure.Diagram)
+	}
+	if r.Histories != 6 {
+		t.Errorf("%d histories, want 6", r.Histories)
+	}
+}
