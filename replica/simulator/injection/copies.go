@@ -154,7 +154,7 @@ func (w *Injector) putBack(f *faults.Injected, nd *cluster.Node) {
 		return
 	case v.held != cluster.None && w.Made[v.held].Size() == 1:
 		return // it has nobody to ask, also when others have taken its place since: docs/operations.md says so
-	case nd.Down || !w.Manager.Tolerates(nd) || w.Environment.Partitioned != nil && !w.Manager.Expendable(nd) || !w.backable(v):
+	case nd.Down || !w.Manager.Tolerates(nd) || !w.wakesAmongEnough(v) || w.Environment.Partitioned != nil && !w.Manager.Expendable(nd) || !w.backable(v):
 		w.postpone(f)
 		return
 	}
@@ -187,6 +187,12 @@ func (w *Injector) putBack(f *faults.Injected, nd *cluster.Node) {
 		v.beside.putBackWitness(f.For)
 	}
 	nd.After(f.For, nd.Restart)
+}
+
+// wakesAmongEnough reports whether the view that a copy is of tolerates one more that is lost: others may not have heard
+// either that it is over, and two of three members on older copies could only ask each other.
+func (w *Injector) wakesAmongEnough(v *volume) bool {
+	return w.Environment.Partitioned != nil || w.Manager.TolerableIn(v.held, v.node)
 }
 
 // noted reports whether the disk lacks batches if it goes back to a copy, and whether all others have noted what it

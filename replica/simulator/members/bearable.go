@@ -40,6 +40,12 @@ func (m *Manager) Tolerates(nd *cluster.Node) bool {
 	return m.bearable(m.Made[m.Record].View, nd)
 }
 
+// TolerableIn reports whether a view, by its position, is available without those of its members that are lost, and one
+// more; no view is.
+func (m *Manager) TolerableIn(position int, nd *cluster.Node) bool {
+	return position == cluster.None || m.bearable(m.Made[position].View, nd)
+}
+
 // Expendable reports whether the disk of a member or a witness may be lost for good beside those that have not been
 // replaced: fewer than the manifest promises to survive are. A witness beside a member shares its volume, and counts
 // once with it.
