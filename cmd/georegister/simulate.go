@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"slices"
 	"strconv"
@@ -41,6 +40,10 @@ type simulateFlags struct {
 	lose     int
 	shrink   bool
 	digests  bool
+	learn    bool
+	schedule string // a file to read
+	keep     string // a file to write
+	corpus   string // a folder of such files
 	stale    bool
 	// tolerance is faultTolerance of a manifest; 0: it is left out.
 	tolerance int
@@ -75,6 +78,8 @@ const simulateExample = `  georegister simulate --protocol gryff --profile gryff
   georegister simulate --faults all --duration 30s --history history.jsonl && georegister check history.jsonl
   georegister simulate --protocol gryff --soak 100000
   georegister simulate --protocol all --soak 10000
+  georegister simulate --protocol gryff --soak 100000 --learn --write-schedule failure.json
+  georegister simulate --schedule failure.json
   georegister simulate --protocol gryff --soak 2000 --lose 3
   georegister simulate --protocol gus --fault-tolerance 2 --sites 7 --soak 10000
   georegister simulate --protocol gus --data-fragments 3 --faults crash,wipe`
@@ -110,6 +115,18 @@ func newSimulateCommand() *cobra.Command {
 				if !c.Flags().Changed("faults") {
 					f.faults = "all"
 				}
+			}
+			if f.schedule != "" {
+				return f.replay(c)
+			}
+			if f.corpus != "" && !f.learn {
+				return errors.New("--corpus: what comes near it, --learn does; give it, too")
+			}
+			if (f.learn || f.keep != "") && f.soak == 0 {
+				return errors.New("--learn, --write-schedule: they are of the schedules of --soak; give it, too")
+			}
+			if f.learn && f.lose > 0 {
+				return errors.New("--learn: it is of the schedules of --soak as they are; leave --lose out")
 			}
 			if f.lose < 0 || f.lose > 0 && f.soak == 0 {
 				return fmt.Errorf("--lose: %d; give how many answers of each schedule of --soak, or leave it out",
@@ -158,6 +175,18 @@ func newSimulateCommand() *cobra.Command {
 	flags.IntVar(&f.lose, "lose", 0,
 		"with --soak: at so many answers of each schedule, lose every set of disks that may be lost without losing "+
 			"what was acknowledged, and read it")
+	flags.BoolVar(&f.learn, "learn", false,
+		"with --soak: half of the schedules are near earlier ones in which something rare happened, and not those of "+
+			"their own seeds")
+	flags.StringVar(&f.corpus, "corpus", "",
+		"with --learn: a folder of schedules that --write-schedule has written; those of the protocol come first, and "+
+			"many others are near them")
+	flags.StringVar(&f.keep, "write-schedule", "",
+		"with --soak: write the first schedule that fails, made shorter unless --shrink=false, to this file, for "+
+			"--schedule")
+	flags.StringVar(&f.schedule, "schedule", "",
+		"instead: run the schedule of this file, which --write-schedule has written, and show what goes wrong; no "+
+			"other flag counts")
 	flags.BoolVar(&f.shrink, "shrink", true,
 		"with --soak: make the first schedule that fails shorter, and show it as a diagram of messages; else only its "+
 			"seed and what went wrong are told")
@@ -369,17 +398,22 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kin
 	} else if options.Members, err = s.sizes(kinds); err != nil {
 		return err
 	}
+	corpus, err := s.readCorpus(f.corpus, kinds)
+	if err != nil {
+		return err
+	}
 	ctx := c.Context()
 	began, told := time.Now(), time.Now()
 	report := simulator.Search{
 		Start: s.start, Options: options, First: f.seed, Seeds: f.soak, Lose: f.lose, Traced: f.digests,
-		Progress: func(done int) {
+		Learn: f.learn, Corpus: corpus,
+		Progress: func(done int, learnt simulator.Learnt) {
 			if time.Since(told) < tellEvery && done < f.soak {
 				return
 			}
 			told = time.Now()
-			fmt.Fprintf(c.ErrOrStderr(), "%s: %d of %d schedules, %.0f/s\n", s.name, done, f.soak,
-				float64(done)/time.Since(began).Seconds())
+			fmt.Fprintf(c.ErrOrStderr(), "%s: %d of %d schedules, %.0f/s%s\n", s.name, done, f.soak,
+				float64(done)/time.Since(began).Seconds(), f.learnt(learnt))
 		},
 	}.Run(ctx)
 	if err := ctx.Err(); err != nil {
@@ -437,21 +471,15 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kin
 		fmt.Fprintf(out, "verdict: %s, nothing stuck\n", s.row.Consistency)
 		return nil
 	}
+	failure := report.Failures[0]
 	if f.shrink {
-		fmt.Fprintln(out, simulator.Explain(simulator.Shrink(ctx, report.Failures[0])))
+		failure = simulator.Shrink(ctx, failure)
+		fmt.Fprintln(out, simulator.Explain(failure))
+	}
+	if f.keep != "" {
+		if err := s.writeSchedule(f.keep, failure.Schedule); err != nil {
+			return err
+		}
 	}
 	return report.Failures[0]
-}
-
-// printDigests prints one digest for each 100 schedules, or what is left of them.
-func (f simulateFlags) printDigests(out io.Writer, traces []uint64) {
-	first := f.seed
-	for some := range slices.Chunk(traces, 100) {
-		digest := fnv.New64a()
-		for _, trace := range some {
-			fmt.Fprintf(digest, "%x ", trace)
-		}
-		fmt.Fprintf(out, "digest of the schedules %d to %d: %016x\n", first, first+uint64(len(some))-1, digest.Sum64())
-		first += uint64(len(some))
-	}
 }

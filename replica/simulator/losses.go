@@ -40,7 +40,7 @@ func promised(ctx context.Context, s schedule.Schedule, start Start, answers int
 
 // until runs the schedule up to an answer, or to the end of its faults if that is 0.
 func until(ctx context.Context, s schedule.Schedule, start Start, answer int) *run {
-	w := scheduled(ctx, s, start, nil, false)
+	w := scheduled(ctx, s, start, watch{})
 	w.Run(s.Settle, func() bool { return answer > 0 && w.Clients.Answered >= answer })
 	return w
 }

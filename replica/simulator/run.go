@@ -10,6 +10,7 @@ import (
 
 	"github.com/georegister/georegister/replica/simulator/clients"
 	"github.com/georegister/georegister/replica/simulator/cluster"
+	"github.com/georegister/georegister/replica/simulator/coverage"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/injection"
 	"github.com/georegister/georegister/replica/simulator/members"
@@ -28,12 +29,16 @@ type Failure struct {
 	Class    check.Class
 	Reason   string // for people
 	Schedule schedule.Schedule
+	Number   int // of a search that learns: which of its schedules, from 1 on; 0: its schedule is that of its seed
 
 	start Start
 }
 
 // Error implements error.
 func (f *Failure) Error() string {
+	if f.Number > 0 {
+		return fmt.Sprintf("schedule %d: %s: %s", f.Number, f.Class, f.Reason)
+	}
 	return fmt.Sprintf("seed %d: %s: %s", f.Schedule.Seed, f.Class, f.Reason)
 }
 
@@ -47,6 +52,16 @@ type Outcome struct {
 	History    []history.Operation
 	Messages   []history.Message // that clients of a regular protocol sent each other
 	Fences     []history.Fence   // of theirs
+
+	covered *coverage.Run // nil: nobody asked
+	sent    uint64        // messages, until faults were over
+}
+
+// watch is what is wanted of a run beside its outcome.
+type watch struct {
+	count    func(path string) // may be nil
+	traced   bool              // its diagram
+	observed bool              // what is covered
 }
 
 // checkTimeout bounds the check of one schedule's history, in real time. It is far above what one takes, so
@@ -59,13 +74,13 @@ const eventLimit = 1_000_000
 
 // Run runs the schedule. count, which may be nil, is told the paths that the protocol takes.
 func Run(s schedule.Schedule, start Start, count func(path string)) Outcome {
-	outcome, _ := play(context.Background(), s, start, count, false)
+	outcome, _ := play(context.Background(), s, start, watch{count: count})
 	return outcome
 }
 
 // play runs the schedule, and draws its diagram if it is traced. If the context ends, the outcome means nothing.
-func play(ctx context.Context, s schedule.Schedule, start Start, count func(string), traced bool) (Outcome, string) {
-	w := scheduled(ctx, s, start, count, traced)
+func play(ctx context.Context, s schedule.Schedule, start Start, wanted watch) (Outcome, string) {
+	w := scheduled(ctx, s, start, wanted)
 	var class check.Class
 	var reason string
 	switch {
@@ -104,6 +119,7 @@ func play(ctx context.Context, s schedule.Schedule, start Start, count func(stri
 	if class != "" {
 		o.Failure = &Failure{Class: class, Reason: reason, Schedule: s, start: start}
 	}
+	o.covered, o.sent = w.Coverage, w.Network.Sent
 	return o, w.Diagram.String()
 }
 
@@ -122,14 +138,23 @@ func newRun(k *kernel.Kernel, env schedule.Environment, start Start, traced bool
 }
 
 // scheduled makes the run of a schedule.
-func scheduled(ctx context.Context, s schedule.Schedule, start Start, count func(string), traced bool) *run {
-	k := &kernel.Kernel{Context: ctx, Seed: s.Seed, Count: count, Limit: eventLimit}
-	w := newRun(k, s.Environment, start, traced, faults.Newcomers(s.Faults))
+func scheduled(ctx context.Context, s schedule.Schedule, start Start, wanted watch) *run {
+	k := &kernel.Kernel{Context: ctx, Seed: s.Seed, Count: wanted.count, Limit: eventLimit, Observed: wanted.observed}
+	w := newRun(k, s.Environment, start, wanted.traced, faults.Newcomers(s.Faults))
 	for _, plan := range s.Clients {
 		operations := clients.Planned(plan.Operations)
 		w.Clients.Add(plan.Home, &operations, s.Abandon).Asides = plan.Asides
 	}
 	w.Inject(s.Faults)
+	if len(s.Strikes) > 0 {
+		w.Network.Strikes = map[uint64]schedule.Strike{}
+	}
+	for _, strike := range s.Strikes {
+		w.Network.Strikes[strike.Message] = strike
+	}
+	for _, r := range s.Redraws {
+		w.After(r.At, func() { w.Network.Redraw(r.Seed) })
+	}
 	return w
 }
 

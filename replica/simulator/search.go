@@ -31,9 +31,15 @@ type Search struct {
 	Traced bool
 	// StopAt ends the search after so many failures; 0 means 1.
 	StopAt int
-	// Progress, which may be nil, is told now and then how many seeds are done. It is called by one
-	// goroutine at a time.
-	Progress func(done int)
+	// Learn has most schedules not be those of their seeds, but be near earlier ones in which something new happened. Then
+	// Lose counts for nothing.
+	Learn bool
+	// Corpus is the first schedules of Learn, near which many others are: those that are known to be interesting, the
+	// shorter the better.
+	Corpus []schedule.Schedule
+	// Progress, which may be nil, is told now and then how many schedules are done, and with Learn what was learnt. It is
+	// called by one goroutine at a time.
+	Progress func(done int, learnt Learnt)
 }
 
 // Report is what a search found.
@@ -49,10 +55,14 @@ type Report struct {
 	// Traces are digests of what happened, as a diagram of it shows (Explain), by seed; nil unless Search.Traced. The same
 	// schedule has the same one with every version of the code that behaves in the same way.
 	Traces []uint64
+	Learnt Learnt // with Search.Learn
 }
 
 // Run tries the seeds. It ends early when the context is done.
 func (s Search) Run(ctx context.Context) Report {
+	if s.Learn {
+		return s.learn(ctx)
+	}
 	var (
 		next   atomic.Int64
 		stop   atomic.Bool
@@ -85,7 +95,7 @@ func (s Search) Run(ctx context.Context) Report {
 					stop.Store(true)
 				}
 				if s.Progress != nil {
-					s.Progress(report.Schedules + report.Skipped)
+					s.Progress(report.Schedules+report.Skipped, Learnt{})
 				}
 				mu.Unlock()
 			}
@@ -110,12 +120,12 @@ func (s Search) try(ctx context.Context, schedule schedule.Schedule, count func(
 		}
 	}()
 	if s.Lose == 0 {
-		o, text := play(ctx, schedule, s.Start, count, s.Traced)
+		o, text := play(ctx, schedule, s.Start, watch{count, s.Traced, s.Learn})
 		return o, register.Hash(reasons.ReplaceAll([]byte(text), []byte("$1"))), 0
 	}
 	for _, lossy := range promised(ctx, schedule, s.Start, s.Lose) {
 		losses++
-		one, _ := play(ctx, lossy, s.Start, count, false)
+		one, _ := play(ctx, lossy, s.Start, watch{count: count})
 		o.Operations += one.Operations
 		o.Events += one.Events
 		o.Hits = max(o.Hits, one.Hits)

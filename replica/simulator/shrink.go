@@ -21,6 +21,7 @@ const (
 // takes out parts that turn out not to matter, large ones first (delta debugging), until the context ends.
 func Shrink(ctx context.Context, f *Failure) *Failure {
 	s := &shrinker{ctx: ctx, best: f}
+	defer func() { s.best.Number = f.Number }()
 	for {
 		before := s.size()
 		for i := range f.Schedule.Clients { // first: the check of a shorter history is faster
@@ -30,6 +31,8 @@ func Shrink(ctx context.Context, f *Failure) *Failure {
 			reduce(s, func(all *schedule.Schedule) *[]schedule.Aside { return &all.Clients[i].Asides })
 		}
 		reduce(s, func(all *schedule.Schedule) *[]faults.Fault { return &all.Faults })
+		reduce(s, func(all *schedule.Schedule) *[]schedule.Strike { return &all.Strikes })
+		reduce(s, func(all *schedule.Schedule) *[]schedule.Redraw { return &all.Redraws })
 		if s.size() == before || s.runs >= maxShrinkRuns || s.ctx.Err() != nil {
 			return s.best
 		}
@@ -43,7 +46,7 @@ type shrinker struct {
 }
 
 func (s *shrinker) size() int {
-	size := len(s.best.Schedule.Faults)
+	size := len(s.best.Schedule.Faults) + len(s.best.Schedule.Strikes) + len(s.best.Schedule.Redraws)
 	for _, p := range s.best.Schedule.Clients {
 		size += len(p.Operations) + len(p.Asides)
 	}
@@ -57,7 +60,7 @@ func (s *shrinker) try(candidate schedule.Schedule) bool {
 	}
 	s.runs++
 	candidate.Check = shrinkCheck
-	o, _ := play(s.ctx, candidate, s.best.start, nil, false)
+	o, _ := play(s.ctx, candidate, s.best.start, watch{})
 	if s.ctx.Err() != nil || o.Failure == nil || o.Failure.Class != s.best.Class {
 		return false
 	}
@@ -91,7 +94,13 @@ func Explain(f *Failure) string {
 	for _, fault := range s.Faults {
 		fmt.Fprintf(&text, "fault: %v\n", fault)
 	}
-	_, drawn := play(context.Background(), s, f.start, nil, true)
+	for _, strike := range s.Strikes {
+		fmt.Fprintf(&text, "fault: %v\n", strike)
+	}
+	for _, r := range s.Redraws {
+		fmt.Fprintf(&text, "the network draws as seed %d has it from %v on\n", r.Seed, r.At)
+	}
+	_, drawn := play(context.Background(), s, f.start, watch{traced: true})
 	text.WriteString("\n" + diagram.Legend + "\n\n" + drawn)
 	return text.String()
 }

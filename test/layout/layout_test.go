@@ -61,11 +61,13 @@ var areas = []struct {
 		"replica/register", "replica/view", "replica/membership", "replica/protocol", "replica/profile", "replica/simulator/kernel",
 		"replica/simulator/faults",
 	}},
+	{"replica/simulator/coverage", []string{"replica/register", "replica/simulator/schedule"}},
 	{"replica/simulator/check", []string{
 		"api/peer", "replica/register", "replica/history", "replica/simulator/diagram", "replica/simulator/schedule",
 	}},
 	{"replica/simulator/network", []string{
 		"api/peer", "replica/simulator/kernel", "replica/simulator/diagram", "replica/simulator/faults", "replica/simulator/schedule",
+		"replica/simulator/coverage",
 	}},
 	{"replica/simulator/clients", []string{
 		"replica/register", "replica/history", "replica/simulator/kernel", "replica/simulator/diagram", "replica/simulator/network",
@@ -75,6 +77,7 @@ var areas = []struct {
 		"api/peer", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol", "witness/core",
 		"replica/simulator/kernel", "replica/simulator/machine", "replica/simulator/diagram", "replica/simulator/faults",
 		"replica/simulator/schedule", "replica/simulator/check", "replica/simulator/network", "replica/simulator/clients",
+		"replica/simulator/coverage",
 	}},
 	{"replica/simulator/members", []string{
 		"api/peer", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol", "replica/history",
@@ -191,7 +194,7 @@ var pure = []string{"replica/register", "replica/view", "replica/membership", "r
 	"witness/cache", "witness/core", "dev/decide",
 	"replica/simulator/machine", "replica/simulator/faults", "replica/simulator/schedule", "replica/simulator/diagram",
 	"replica/simulator/network", "replica/simulator/clients", "replica/simulator/cluster", "replica/simulator/members",
-	"replica/simulator/injection",
+	"replica/simulator/injection", "replica/simulator/coverage",
 }
 
 // impure lists what lets a package see the machine, the time, chance or another goroutine.

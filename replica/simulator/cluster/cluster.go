@@ -12,6 +12,7 @@ import (
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/clients"
+	"github.com/georegister/georegister/replica/simulator/coverage"
 	"github.com/georegister/georegister/replica/simulator/diagram"
 	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/simulator/network"
@@ -31,6 +32,7 @@ type Cluster struct {
 	functions   *register.Registry
 	Network     *network.Network
 	Diagram     *diagram.Diagram // nil: no diagram wanted
+	Coverage    *coverage.Run    // nil: nobody asks for it
 
 	Nodes      []*Node // member i+1 at i: one at each site, then those that may join
 	FirstAsked []*Node // by site: the node that its clients ask first
@@ -68,6 +70,9 @@ func New(k *kernel.Kernel, env *schedule.Environment, start Start, traced bool, 
 	w.Network = network.New(k, env, w.Diagram, w, sites)
 	w.Clients = clients.New(k, env, w.Network, w, w.Diagram)
 	w.FirstAsked = slices.Clone(w.Nodes[:n])
+	if k.Observed {
+		w.observe()
+	}
 	return w, v
 }
 
@@ -100,6 +105,27 @@ func (w *Cluster) Next(member int) int {
 // Request implements clients.Store.
 func (w *Cluster) Request(member int, c *clients.Client, attempt uint32) {
 	w.Nodes[member].requested(c, attempt)
+}
+
+// observe has what happens from now on be seen.
+func (w *Cluster) observe() {
+	r := coverage.New(func() (time.Duration, uint64) { return w.Now, w.Network.Sent })
+	w.Coverage = r
+	count := w.Count
+	for _, nd := range w.Nodes {
+		nd.Config.Count = func(path string) {
+			r.Took(nd.Index, path)
+			if count != nil {
+				count(path)
+			}
+		}
+	}
+	w.Count = func(path string) {
+		r.Took(coverage.Nowhere, path)
+		if count != nil {
+			count(path)
+		}
+	}
 }
 
 // Place puts a node at a site.

@@ -29,7 +29,7 @@ func (w *Cluster) send(from *Node, shard int, envelopes []protocol.Envelope) {
 
 // transmit sends a message from one node to another.
 func (w *Cluster) transmit(from *Node, to int, m *peerv1.Message) {
-	w.Network.Carry(network.Message{From: from.Index, To: to, Life: from.life, View: from.Held, Content: m})
+	w.Network.Carry(network.Message{From: from.Index, To: to, Life: from.life, View: from.Held, Cause: w.Coverage.Last(from.Index), Content: m})
 }
 
 // Left implements network.Ends: of a process that crashes, some messages may not have left the machine.
@@ -55,7 +55,7 @@ func (w *Cluster) Arrive(m *network.Message) {
 			return
 		}
 	}
-	nd.Input(Input{from: view.MemberID(m.From + 1), Message: m.Content})
+	nd.Input(Input{from: view.MemberID(m.From + 1), Message: m.Content, cause: m.Cause})
 }
 
 // teach lets whichever of two nodes is behind learn the newer view, as the hellos of their streams do: the sender of a

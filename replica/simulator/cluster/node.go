@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/simulator/clients"
+	"github.com/georegister/georegister/replica/simulator/coverage"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/simulator/network"
@@ -78,7 +79,8 @@ type Input struct {
 	Message *peerv1.Message
 	client  *clients.Client
 	attempt uint32
-	behind  *barrier // whose operation goes on; nil: it has not waited for one
+	behind  *barrier       // whose operation goes on; nil: it has not waited for one
+	cause   coverage.Event // of Message: what its sender had done last
 }
 
 func newNode(w *Cluster, index, site int) *Node {
@@ -128,6 +130,11 @@ func (nd *Node) Boot() {
 // the journals before.
 func (nd *Node) begin(continued bool) {
 	w := nd.World
+	if continued {
+		w.Coverage.Took(nd.Index, "goes on")
+	} else {
+		w.Coverage.Took(nd.Index, "starts")
+	}
 	nd.life++
 	nd.Boots++
 	if w.Environment.Shuffled {
@@ -190,6 +197,7 @@ func (nd *Node) Crash(intact, cut int) {
 
 func (nd *Node) stop(intact, cut int) {
 	w := nd.World
+	w.Coverage.Took(nd.Index, "stops")
 	nd.Down, nd.Paused = true, false
 	nd.cut = cut
 	nd.life++
@@ -261,6 +269,7 @@ func (nd *Node) work() {
 	now := nd.Clock.Read(nd.World.Now)
 	for i := range nd.Inbox {
 		in := &nd.Inbox[i]
+		nd.World.Coverage.Handles(in.cause)
 		if in.Message != nil {
 			nd.World.Diagram.Delivered(int(in.from)-1, nd.Index, in.Message)
 			if nd.Witness != nil {
@@ -279,6 +288,7 @@ func (nd *Node) work() {
 	}
 	clear(nd.Inbox)
 	nd.Inbox = nd.Inbox[:0]
+	nd.World.Coverage.Handled()
 	nd.flushAll()
 }
 

@@ -31,6 +31,7 @@ func (nd *Node) requested(c *clients.Client, attempt uint32) {
 
 // respond sends a result to a client.
 func (nd *Node) respond(who asked, result register.Result) {
+	nd.World.Coverage.Took(nd.Index, result.Status.String())
 	who.client.Receive(nd.Index, who.attempt, result)
 }
 
@@ -53,6 +54,7 @@ func (nd *Node) submit(in *Input, now protocol.Instant) {
 		deadline = now.Add(d)
 	}
 	op := in.client.Operation
+	nd.World.Coverage.Took(nd.Index, op.Kind.String())
 	if op.Kind == register.Fence || len(op.After) > 0 {
 		nd.submitAfter(op, who, deadline, now)
 		return

@@ -27,6 +27,7 @@ const (
 	ForPositions
 	ForLimits
 	ForOutages
+	ForLearning
 )
 
 // NewStream is the source of a purpose under a seed; index tells the streams of one purpose apart.

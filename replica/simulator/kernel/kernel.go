@@ -20,6 +20,7 @@ type Kernel struct {
 	Progress func()          // called now and then; nil: no one asks
 	Count    func(string)    // called with each path that the run takes; nil: no one asks
 	Limit    uint64          // of events; 0: none
+	Observed bool            // what happens is told apart from what happens in other runs (package coverage)
 
 	Events  uint64        // that have happened
 	Busy    int           // operations of clients in progress

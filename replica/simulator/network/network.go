@@ -6,6 +6,7 @@ import (
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/simulator/coverage"
 	"github.com/georegister/georegister/replica/simulator/diagram"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
@@ -16,7 +17,9 @@ import (
 type Network struct {
 	*kernel.Kernel
 	Diagram *diagram.Diagram
-	Faults  []*faults.Injected // of the run; of two of one kind, the later is in force
+	Faults  []*faults.Injected         // of the run; of two of one kind, the later is in force
+	Strikes map[uint64]schedule.Strike // of messages, by their numbers
+	Sent    uint64                     // messages, but for those about disks
 
 	env   *schedule.Environment
 	ends  Ends
@@ -85,8 +88,9 @@ type Ends interface {
 // Message is a message on its way.
 type Message struct {
 	From, To int
-	Life     uint32 // of the process that sent it
-	View     int    // the one in which it was sent, by its position
+	Life     uint32         // of the process that sent it
+	View     int            // the one in which it was sent, by its position
+	Cause    coverage.Event // what its sender had done last
 	Content  *peerv1.Message
 }
 
@@ -94,6 +98,7 @@ type Message struct {
 func (n *Network) Carry(m Message) {
 	l, content := n.link(m.From, m.To), m.Content
 	draw := l.drawFor(content)
+	strike := n.strike(content)
 	if l.partition != nil {
 		l.partition.Touch(n.Busy)
 		n.Diagram.Dropped(m.From, m.To, content, "partition")
@@ -104,6 +109,10 @@ func (n *Network) Carry(m Message) {
 		n.Diagram.Dropped(m.From, m.To, content, "lost")
 		return
 	}
+	if strike.Lost {
+		n.Diagram.Dropped(m.From, m.To, content, "lost")
+		return
+	}
 	first := n.seal(m)
 	if l.duplicate != nil && draw.Chance(l.duplicate.Rate) {
 		l.duplicate.Touch(n.Busy)
@@ -111,16 +120,34 @@ func (n *Network) Carry(m Message) {
 		l.inFlight++
 		n.Schedule(n.delay(l, draw)+draw.Between(0, l.duplicate.Size), second)
 	}
-	after := n.delay(l, draw)
+	after := n.delay(l, draw) + strike.Late
 	if l.reorder != nil && draw.Chance(l.reorder.Rate) {
 		l.reorder.Touch(n.Busy)
 		after += draw.Between(0, l.reorder.Size)
+	} else if strike.Overtaken {
+		// others need not wait for it
 	} else if !AboutDisks(content) {
 		after = max(after, l.arrives-n.Now)
 		l.arrives = n.Now + after
 	}
 	l.inFlight++
 	n.Schedule(after, first)
+}
+
+// strike is what befalls the next message.
+func (n *Network) strike(m *peerv1.Message) (s schedule.Strike) {
+	if AboutDisks(m) || n.Settled {
+		return s
+	}
+	n.Sent++
+	return n.Strikes[n.Sent]
+}
+
+// Redraw has all links draw from the streams of another seed from now on.
+func (n *Network) Redraw(seed uint64) {
+	for i := range n.links {
+		n.links[i].draw = kernel.NewStream(seed, kernel.ForLink, uint64(i))
+	}
 }
 
 // Happen implements kernel.Event: the message arrives.

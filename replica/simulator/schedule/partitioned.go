@@ -15,7 +15,7 @@ import (
 
 // Partitioned is what a world has whose shards are partitions with masters, beside the rest.
 type Partitioned struct {
-	Protocol    *definition.Partitioned
+	Protocol    *definition.Partitioned `json:"-"` // whoever reads a schedule from a file sets it
 	Sync        protocol.Sync
 	Placement   membership.Placement
 	Zones       []int         // of the sites, where dedicated witnesses are kept apart by them; nil: each site is one
@@ -55,19 +55,7 @@ func (s *Schedule) drawPartitioned(seed uint64, n int, options Options) {
 // drawForPartitions has the faults of a schedule fit a world with witnesses, and adds those that only such a world has.
 func (s *Schedule) drawForPartitions(draw kernel.Stream, n int, options Options) {
 	p, retry := s.Environment.Partitioned, s.Environment.Retry
-	for i := range s.Faults {
-		f := &s.Faults[i]
-		switch f.Kind {
-		case faults.Skew:
-			f.Size, f.Drift = 0, draw.Below(2*protocol.DriftBound+1)-protocol.DriftBound
-		case faults.Partition: // a witness is on the side of the member at its site, more often than not
-			for w := range n {
-				if f.Side&(1<<w) != 0 != draw.Chance(200) {
-					f.Side |= 1 << (n + w)
-				}
-			}
-		}
-	}
+	fitPartitions(draw, n, s.Faults)
 	if slices.Contains(options.Faults, faults.Lose) {
 		for range draw.Below(4) {
 			s.Faults = append(s.Faults, faults.Fault{Kind: faults.Lose, Node: draw.Below(n), At: draw.Between(s.Settle/20, s.Settle*9/10), For: draw.Between(0, retry)})
@@ -80,6 +68,23 @@ func (s *Schedule) drawForPartitions(draw kernel.Stream, n int, options Options)
 		for range 2 + draw.Below(3) {
 			s.Faults = append(s.Faults, faults.Fault{Kind: faults.Crash, Node: draw.Below(n), At: at, For: draw.Between(retry, 8*retry), Rate: 500})
 			at += draw.Between(0, 4*retry)
+		}
+	}
+}
+
+// fitPartitions has plain faults fit a world with witnesses.
+func fitPartitions(draw kernel.Stream, n int, all []faults.Fault) {
+	for i := range all {
+		f := &all[i]
+		switch f.Kind {
+		case faults.Skew:
+			f.Size, f.Drift = 0, draw.Below(2*protocol.DriftBound+1)-protocol.DriftBound
+		case faults.Partition: // a witness is on the side of the member at its site, more often than not
+			for w := range n {
+				if f.Side&(1<<w) != 0 != draw.Chance(200) {
+					f.Side |= 1 << (n + w)
+				}
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package schedule
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -17,6 +18,8 @@ type Schedule struct {
 	Seed    uint64
 	Clients []Plan
 	Faults  []faults.Fault
+	Strikes []Strike // of single messages, while faults go on; by number
+	Redraws []Redraw // of what the network draws, by time
 	// Settle is when the faults end; from then on everything must make progress.
 	Settle time.Duration
 	// Lost, if it is set, ends them before that.
@@ -27,6 +30,33 @@ type Schedule struct {
 	Environment Environment
 	Abandon     int
 	Check       time.Duration // bounds the check of the history, in real time; 0: checkTimeout
+}
+
+// Strike has one message be lost, or late.
+type Strike struct {
+	// Message is its number: of all that members send each other, but for those about disks only, from 1 on.
+	Message uint64
+	Lost    bool
+	Late    time.Duration // how much later it arrives
+	// Overtaken says that what is sent on its link afterwards does not wait for it.
+	Overtaken bool
+}
+
+// String describes the strike in a line.
+func (s Strike) String() string {
+	switch {
+	case s.Lost:
+		return fmt.Sprintf("message %d is lost", s.Message)
+	case s.Overtaken:
+		return fmt.Sprintf("message %d is %v late, and overtaken", s.Message, s.Late)
+	}
+	return fmt.Sprintf("message %d, and what follows it on its link, is %v late", s.Message, s.Late)
+}
+
+// Redraw has the network draw delays and losses as another seed has it, from a moment on.
+type Redraw struct {
+	At   time.Duration
+	Seed uint64
 }
 
 // Plan is what one client does.
@@ -90,6 +120,17 @@ const (
 // SomeStale is what Options.Stale is where reads that may be stale differ from others.
 const SomeStale = 250
 
+// plainKinds are those of its kinds of faults that may come at any time and as often as one likes.
+func (o *Options) plainKinds() []faults.Kind {
+	kinds := faults.Without(o.Faults, faults.Change, faults.OldCopy, faults.Rot, faults.Lose, faults.Move, faults.LostQuorum, faults.Split,
+		faults.Outage)
+	kinds = faults.Without(kinds, faults.Variations()...)
+	if o.Partitioned != nil {
+		kinds = faults.WithStableMembers(kinds)
+	}
+	return kinds
+}
+
 // Draw makes the schedule of a seed. Schedules differ in what they are made of, not just in order: each has its
 // own few kinds of faults, speeds of disks, places of clients and mix of operations, since a bug may need much
 // of one thing and little of the others.
@@ -143,13 +184,7 @@ func Draw(seed uint64, options Options) Schedule {
 			s.Clients[i].Operations = append(s.Clients[i].Operations, Planned{at, script.Operation()})
 		}
 	}
-	kinds := faults.Without(options.Faults, faults.Change, faults.OldCopy, faults.Rot, faults.Lose, faults.Move, faults.LostQuorum, faults.Split,
-		faults.Outage)
-	kinds = faults.Without(kinds, faults.Variations()...)
-	if options.Partitioned != nil {
-		kinds = faults.WithStableMembers(kinds)
-	}
-	if len(kinds) > 0 {
+	if kinds := options.plainKinds(); len(kinds) > 0 {
 		s.drawFaults(draw, n, drawKinds(draw, kinds), 6+draw.Below(10))
 	}
 	if slices.Contains(options.Faults, faults.Change) && options.Partitioned == nil {

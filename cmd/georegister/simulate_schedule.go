@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/georegister/georegister/replica/simulator"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
+)
+
+// recordedSchedule is a schedule as it stands in a file, with the protocol that it is of.
+type recordedSchedule struct {
+	Protocol       string            `json:"protocol"`
+	FaultTolerance int               `json:"faultTolerance,omitempty"`
+	DataFragments  int               `json:"dataFragments,omitempty"`
+	Schedule       schedule.Schedule `json:"schedule"`
+}
+
+// writeSchedule writes a schedule of the protocol to a file.
+func (s simulated) writeSchedule(path string, of schedule.Schedule) error {
+	text, err := json.MarshalIndent(recordedSchedule{s.name, s.tolerance, s.fragments, of}, "", " ")
+	if err == nil {
+		err = os.WriteFile(path, append(text, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("--write-schedule: %w", err)
+	}
+	return nil
+}
+
+// readSchedule reads what writeSchedule wrote. What this version does not know of is an error: it would be another
+// schedule.
+func readSchedule(path string) (simulated, schedule.Schedule, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return simulated{}, schedule.Schedule{}, fmt.Errorf("--schedule: %w", err)
+	}
+	none := schedule.Schedule{}
+	var r recordedSchedule
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&r); err != nil {
+		return simulated{}, none, fmt.Errorf("--schedule: %s is no schedule of this version: %w", path, err)
+	}
+	s, err := findSimulated(r.Protocol, r.FaultTolerance, r.DataFragments)
+	if err != nil {
+		return simulated{}, none, fmt.Errorf("--schedule: %s: %w", path, err)
+	}
+	if p := r.Schedule.Environment.Partitioned; (p != nil) != (s.partitioned != nil) {
+		return simulated{}, none, fmt.Errorf("--schedule: %s is of another world than that of %s", path, s.name)
+	} else if p != nil {
+		p.Protocol = s.partitioned
+	}
+	return s, r.Schedule, nil
+}
+
+// replay runs the schedule of a file, and shows it if it fails.
+func (f simulateFlags) replay(c *cobra.Command) error {
+	c.SilenceUsage = true
+	s, of, err := readSchedule(f.schedule)
+	if err != nil {
+		return err
+	}
+	o := simulator.Run(of, s.start, nil)
+	if o.Failure != nil {
+		fmt.Fprintln(c.OutOrStdout(), simulator.Explain(o.Failure))
+		return o.Failure
+	}
+	fmt.Fprintf(c.OutOrStdout(), "%s: %d operations, %d events\nverdict: %s, nothing stuck\n", s.name, o.Operations,
+		o.Events, s.row.Consistency)
+	return nil
+}
+
+// readCorpus reads the schedules of a folder that are of the protocol, and have faults of some kinds only, in the order
+// of the files' names. Without a folder there are none.
+func (s simulated) readCorpus(folder string, kinds []faults.Kind) (all []schedule.Schedule, err error) {
+	if folder == "" {
+		return nil, nil
+	}
+	names, err := filepath.Glob(filepath.Join(folder, "*.json"))
+	if err != nil || len(names) == 0 {
+		return nil, fmt.Errorf("--corpus: there are no files %s/*.json (%v)", folder, err)
+	}
+	for _, name := range names {
+		of, one, err := readSchedule(name)
+		if err != nil {
+			return nil, fmt.Errorf("--corpus: %w", err)
+		}
+		strange := func(f faults.Fault) bool { return !slices.Contains(kinds, f.Kind) }
+		if of.name == s.name && one.Lost == nil && !slices.ContainsFunc(one.Faults, strange) {
+			all = append(all, one)
+		}
+	}
+	return all, nil
+}
+
+// learnt tells what a search that learns has.
+func (f simulateFlags) learnt(l simulator.Learnt) string {
+	if !f.learn {
+		return ""
+	}
+	return fmt.Sprintf("; %d events and %d pairs of them told apart, schedules kept of %d",
+		l.Events, l.Pairs, l.Kept)
+}
+
+// printDigests prints one digest for each 100 schedules, or what is left of them.
+func (f simulateFlags) printDigests(out io.Writer, traces []uint64) {
+	first := f.seed
+	for some := range slices.Chunk(traces, 100) {
+		digest := fnv.New64a()
+		for _, trace := range some {
+			fmt.Fprintf(digest, "%x ", trace)
+		}
+		fmt.Fprintf(out, "digest of the schedules %d to %d: %016x\n", first, first+uint64(len(some))-1, digest.Sum64())
+		first += uint64(len(some))
+	}
+}
