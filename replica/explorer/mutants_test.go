@@ -23,6 +23,15 @@ func TestMutantsAreFoundInScopes(t *testing.T) {
 		{"abd/reread-value", "abd", "write; read; read", "crash,timeout", 3},
 		{"abd/skip-write-back", "abd", "write; read, read", "crash", -1},
 		{"base/send-before-persist", "abd", "write; read, read", "crash", -1},
+		{"base/ack-before-persist", "caspaxos", "rmw; rmw", "crash,timeout", 2},
+		{"caspaxos/ignore-accepted", "caspaxos", "rmw; rmw", "none", -1},
+		{"gryff/answer-before-persist", "gryff", "rmw; write, read", "crash,timeout", 2},
+		{"gus/ack-before-persist", "gus", "write; read, read", "crash", 3},
+		{"gus/commit-without-value", "gus", "write; write, read", "timeout", 1},
+		{"instance/answer-on-commit", "epaxos", "rmw; rmw", "none", -1},
+		{"instance/forget-previous", "epaxos", "rmw; rmw", "none", -1},
+		{"instance/order-by-self", "epaxos", "rmw; rmw", "crash,takeover", 2},
+		{"rmwpaxos/ignore-highest", "rmwpaxos", "rmw; read, read", "timeout", 1},
 	} {
 		program.Run(t, c.mutant, c.mutant, func(t *testing.T) {
 			s := scope(t, c.protocol, c.operations, c.faults)

@@ -21,7 +21,7 @@ type Options struct {
 }
 
 // leastExamined is after how many local states it is examined first whether messages that were dropped are spent.
-const leastExamined = 1000
+const leastExamined = 200
 
 // tellEach is after how many states Progress is told.
 const tellEach = 4096
@@ -127,7 +127,7 @@ func (s *search) run() bool {
 				if s.reduced() {
 					return false
 				}
-				examined = 2 * len(s.states)
+				examined = len(s.states) + len(s.states)/4
 			}
 			if f != nil {
 				s.fail(f, s.path(number), s.last, s.settled)
