@@ -89,6 +89,7 @@ func TestMistakesOfABDAreFound(t *testing.T) {
 		{"quorum/count-twice", copies, 0, 2000},
 		{"quorum/one-more", schedule.Options{Faults: []faults.Kind{faults.Outage}, Members: []int{3, 5}}, 0, 3},
 		{"abd/retry-with-new-tag", all, 0, 500},
+		{"abd/keep-holders", schedule.Options{Faults: faults.Kinds(), RMWs: schedule.FewRMWs}, 0, 500},
 		{"member/vote-at-once", wipes, 0, 200},
 		{"member/transfer-from-one", wipes, 0, 1000},
 		// quorum/count-dead-disks and member/keep-incarnation: see TestLostDisksAreFenced.

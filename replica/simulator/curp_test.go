@@ -148,6 +148,7 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"curp/serve-after-loss", drawEmptied, 0, 200, ""},
 		{"curp/count-learner", drawCopied, 0, 200, ""},
 		{"store/expire-in-replay", drawForgetful, 0, 200, ""},
+		{"store/forget-horizon", drawn(curpOptions(faults.CURPKinds()...)), 0, 300, ""},
 		{"curp/replay-recovered", drawAlarms, 0, 200, check.Stuck},
 		{"curp/any-view", drawUntold, 300, 500, ""},
 		{"curp/keep-delegations", drawLeft, 0, 200, ""},

@@ -59,6 +59,7 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 	five := schedule.Options{Faults: stops, RMWs: schedule.ManyRMWs, Members: []int{5}}
 	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Loss, faults.Crash}, RMWs: schedule.ManyRMWs}
 	changes := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, RMWs: schedule.ManyRMWs}
+	kinds := schedule.Options{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs}
 	mustFindEach(t, Member(epaxos.Factory), divided, []hunt{
 		{"base/send-before-persist", crashed, 0, 500},
 		{"instance/fast-on-merged", crashed, 0, 2000},
@@ -76,12 +77,14 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 		{"instance/order-by-self", many, 0, 200},
 		{"instance/order-by-number", few, 80, 2000},
 		{"instance/resume-as-new", changes, 0, 500},
+		{"instance/count-author", kinds, 0, 200},
+		{"instance/recover-as-plain", kinds, 0, 500},
 		{"member/vote-at-once", wipes, 0, 500},
 		{"member/skip-settling", wipes, 110, 4000},
 		{"member/settled-at-once", changes, 110, 1000},
 		{"quorum/count-one-side", changes, 0, 500},
-		// instance/one-ballot: see below. Of lost disks: see TestMistakesOfLostDisksAreFound. answer-named,
-		// keep-agreed and recover-as-plain: see the protocol's own tests.
+		// instance/one-ballot: see below. Of lost disks: see TestMistakesOfLostDisksAreFound. answer-named
+		// and keep-agreed: see the protocol's own tests.
 	})
 }
 

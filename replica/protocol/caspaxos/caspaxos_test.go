@@ -136,6 +136,7 @@ func TestMistakesAreFound(t *testing.T) {
 		{"caspaxos/forget-sessions", all},
 		{"caspaxos/resume-as-new", changes},
 		{"caspaxos/adopt-blindly", changes},
+		{"caspaxos/keep-agreed", all},
 		{"member/vote-at-once", wipes},
 		{"quorum/count-one-side", changes},
 	} {
