@@ -425,6 +425,10 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kin
 			"faults, %d events\n",
 		s.name, report.Schedules, simulator.MinHits, report.Skipped, report.Operations, report.Hits, report.Events)
 	f.printDigests(out, report.Traces)
+	if f.learn {
+		fmt.Fprintf(out, "schedules near others that were not judged, since that takes more than 5 s: %d\n",
+			report.Undecided)
+	}
 	if f.lose > 0 {
 		fmt.Fprintf(out, "sets of disks that were lost for good, each in a run of its own: %d\n", report.Losses)
 	}

@@ -5,7 +5,9 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/coverage"
 	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/simulator/schedule"
@@ -30,6 +32,9 @@ const (
 	maxCells = 1024
 	// maxFeatures bounds what is told apart; what is new beyond that is not noticed.
 	maxFeatures = 1 << 20
+	// nearCheck bounds the check of a schedule that was perturbed, in real time. What is not decided by then is left out:
+	// several changes may make a history that takes hours, and gigabytes.
+	nearCheck = 5 * time.Second
 	// candidates are how many are compared when one is chosen.
 	candidates = 8
 )
@@ -83,6 +88,10 @@ func (s Search) learn(ctx context.Context) Report {
 			break
 		}
 		for i, t := range tries {
+			if f := t.outcome.Failure; f != nil && f.Class == check.Undecided && all[i].Check == nearCheck {
+				t.outcome.Failure = nil
+				report.Undecided++
+			}
 			report.add(t.outcome, t.paths)
 			if s.Traced {
 				report.Traces = append(report.Traces, t.trace)
@@ -112,13 +121,13 @@ func (l *learner) next(i int) schedule.Schedule {
 	if i < len(l.Corpus) {
 		return l.Corpus[i]
 	}
-	sort, near := l.corpus[l.draw.Below(len(l.corpus))], l.draw.Chance(nearGiven)
+	sort, given := l.corpus[l.draw.Below(len(l.corpus))], l.draw.Chance(nearGiven)
 	switch {
 	case l.draw.Chance(fresh) || len(sort) == 0:
 		return schedule.Draw(l.First+uint64(i), l.Options)
-	case near && len(l.given) > 0:
+	case given && len(l.given) > 0:
 		c := l.given[l.draw.Below(len(l.given))]
-		return c.schedule.Perturb(l.draw, l.somewhere(c), c.messages, l.Options)
+		return l.near(c, l.somewhere(c))
 	}
 	c := sort[l.draw.Below(len(sort))]
 	for range candidates - 1 {
@@ -127,7 +136,14 @@ func (l *learner) next(i int) schedule.Schedule {
 		}
 	}
 	c.taken++
-	return c.schedule.Perturb(l.draw, c.moment, c.messages, l.Options)
+	return l.near(c, c.moment)
+}
+
+// near is the schedule of a cell, perturbed near a moment.
+func (l *learner) near(c *cell, m schedule.Moment) schedule.Schedule {
+	s := c.schedule.Perturb(l.draw, m, c.messages, l.Options)
+	s.Check = nearCheck
+	return s
 }
 
 // somewhere draws a moment of a schedule: at an operation, or at a fault.

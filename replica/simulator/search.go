@@ -56,6 +56,9 @@ type Report struct {
 	// schedule has the same one with every version of the code that behaves in the same way.
 	Traces []uint64
 	Learnt Learnt // with Search.Learn
+	// Undecided is how many schedules near others were not judged, with Search.Learn: it would have taken too long. They are
+	// the only ones that depend on the machine.
+	Undecided int
 }
 
 // Run tries the seeds. It ends early when the context is done.

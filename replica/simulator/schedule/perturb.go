@@ -23,8 +23,8 @@ type Moment struct {
 const (
 	maxStrikes    = 32
 	maxRedraws    = 4
-	maxFaults     = 64
-	maxOperations = 400
+	maxFaults     = 40
+	maxOperations = 180 // about as many as are drawn: what more of them saw takes much longer to check
 )
 
 // Perturb returns the schedule with one to three things changed, most of them near a moment of its run, which sent so
