@@ -195,7 +195,9 @@ func (s simulated) parseFaults(list string, soak bool) ([]faults.Kind, error) {
 	if s.partitioned != nil && !soak {
 		known = faults.WithStableMembers(known)
 	}
-	if !soak { // what an experiment measures is of the bounds that clusters run with
+	if soak {
+		known = append(known, faults.Mix, faults.Burst)
+	} else { // what an experiment measures is of the bounds that clusters run with
 		known = faults.Without(known, faults.Variations()...)
 	}
 	return faults.Parse(list, known)

@@ -1,14 +1,11 @@
 package simulator
 
 import (
-	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/georegister/georegister/replica/simulator/faults"
 
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
@@ -89,36 +86,6 @@ func believing(draw func(seed uint64) schedule.Schedule) func(seed uint64) sched
 	return func(seed uint64) schedule.Schedule {
 		s := draw(seed)
 		s.Environment.Partitioned.Believing = true
-		return s
-	}
-}
-
-// drawCopyBurst is drawBurst with two witnesses, of which the disk of one goes back shortly before the first crash.
-// Until then each update has a key of its own, mostly, and nobody reads, so that there is much that is not synced.
-func drawCopyBurst(kind faults.Kind) func(seed uint64) schedule.Schedule {
-	return func(seed uint64) schedule.Schedule {
-		s := drawBurst(seed)
-		for again := uint64(1); len(s.Environment.Network.Sites) != 5; again++ {
-			s = drawBurst(seed + again<<32)
-		}
-		s.Seed = seed
-		s.Environment.Doubtful = true
-		s.Environment.Partitioned.Spares += 4
-		s.Environment.Partitioned.FalseAlarms = 0 // the other witness has to stay
-		s.Environment.Partitioned.Placement.Dedicated = s.Environment.Partitioned.Placement.Dedicated && kind == faults.WitnessCopy
-		crash, retry := s.Faults[0].At, s.Environment.Retry
-		s.Environment.Partitioned.Sync.Delay = 20 * retry
-		for c := range s.Clients {
-			plan := &s.Clients[c]
-			plan.Operations = slices.DeleteFunc(plan.Operations, func(p schedule.Planned) bool {
-				return p.At < crash && p.Operation.Kind == register.Read
-			})
-			for i := range plan.Operations {
-				plan.Operations[i].Operation.Key += fmt.Sprint("-", i%8)
-			}
-		}
-		from := 2*retry + time.Duration(seed%4)*retry/2
-		s.Faults = append(s.Faults, faults.Fault{Kind: kind, Node: int(seed/4) % 5, At: from, Size: crash - from - retry/8, For: retry / 16})
 		return s
 	}
 }

@@ -40,8 +40,16 @@ const Limits Kind = "limits"
 // InFlight is no fault either: sessions have several operations in progress at once, each from a client of its own.
 const InFlight Kind = "in-flight"
 
+// Mix is no fault either: schedules differ more in what they are made of. Many have few of the kinds of faults, and no
+// changes of members among them; few members, or many keys; members that suspect each other at once; clocks that stand
+// still in a pause.
+const Mix Kind = "mix"
+
+// Burst is no fault either: some schedules are made to lose leaders or masters with much in progress.
+const Burst Kind = "burst"
+
 // Variations are the kinds that say how schedules are drawn, and are no faults.
-func Variations() []Kind { return []Kind{Limits, InFlight} }
+func Variations() []Kind { return []Kind{Limits, InFlight, Mix, Burst} }
 
 // The kinds of faults of worlds with masters and witnesses.
 const (
@@ -62,14 +70,20 @@ const (
 
 // Kinds lists the kinds of worlds without masters.
 func Kinds() []Kind {
-	return append([]Kind{
+	return []Kind{
 		Crash, Torn, Wipe, Partition, Loss, Duplicate, Reorder, Slow, Skew, Pause, OldCopy, Rot, Change, Outage,
-	}, Variations()...)
+		Limits, InFlight,
+	}
 }
 
 // CURPKinds lists the kinds of worlds with masters and witnesses. Which member is master, backup or witness
 // changes by what they lead to; clocks only drift, within the bound of leases.
 func CURPKinds() []Kind { return append(Kinds(), Lose, Forget, Move, LostQuorum, Split) }
+
+// Basic lists the kinds that come all at once, as each other's company; others are drawn apart from them.
+func Basic() []Kind {
+	return []Kind{Crash, Torn, Wipe, Partition, Loss, Duplicate, Reorder, Slow, Skew, Pause}
+}
 
 // WithStableMembers leaves out the kinds for which members have to come and go.
 func WithStableMembers(kinds []Kind) []Kind {

@@ -26,6 +26,7 @@ const (
 	ForCopies
 	ForPositions
 	ForLimits
+	ForMix
 	ForOutages
 	ForLearning
 )

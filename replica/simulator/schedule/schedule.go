@@ -100,6 +100,9 @@ type Options struct {
 	// with each other.
 	Impatient bool
 
+	// Keys of each kind; 0: 1 or 2, with masters from 1 to 8.
+	Keys int
+
 	// Regular says that the protocol is regular sequentially consistent, and no more: clients are sessions, which carry
 	// what they depend on, fence, and tell each other things, and histories are checked for that.
 	Regular bool
@@ -139,6 +142,10 @@ func Draw(seed uint64, options Options) Schedule {
 		options.Members = []int{3, 5, 7}
 	}
 	options.Operations = cmp.Or(options.Operations, 100)
+	if s, is := burst(seed, options); is {
+		return s
+	}
+	options, mix := mixed(seed, options)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 0)
 	n := options.Members[draw.Below(len(options.Members))]
 	s := Schedule{Seed: seed, Abandon: 100}
@@ -167,9 +174,10 @@ func Draw(seed uint64, options Options) Schedule {
 		s.Clients = append(s.Clients, Plan{Home: (first + i%homes) % n})
 	}
 	script := NewScript(draw, options.RMWs)
+	script.Keys = cmp.Or(options.Keys, script.Keys)
 	script.idempotent, script.large = options.Idempotent, options.Large
 	if options.Partitioned != nil {
-		script.Keys = 1 + kernel.NewStream(seed, kernel.ForPartitions, 1).Below(8)
+		script.Keys = cmp.Or(options.Keys, 1+kernel.NewStream(seed, kernel.ForPartitions, 1).Below(8))
 	}
 	if options.Regular {
 		pace = script.contend(kernel.NewStream(seed, kernel.ForSessions, 1), pace)
@@ -197,6 +205,7 @@ func Draw(seed uint64, options Options) Schedule {
 		s.Environment.Doubtful = slices.Contains(options.Faults, faults.OldCopy)
 	}
 	s.drawCopies(seed, n, options.Faults)
+	mix(&s)
 	s.drawLimits(options)
 	s.drawOutage(total, options)
 	s.drawInFlight(options)

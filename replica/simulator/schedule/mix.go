@@ -1,0 +1,105 @@
+package schedule
+
+import (
+	"slices"
+
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/kernel"
+)
+
+// mixes are few kinds of faults together, each where some bugs live: power failures, lost disks, links, and
+// one kind alone. A kind that is there twice comes twice as often.
+var mixes = [][]faults.Kind{
+	{faults.Crash, faults.Torn, faults.Partition, faults.Loss, faults.Reorder},
+	{faults.Crash, faults.Crash, faults.Loss, faults.Torn},
+	{faults.Wipe, faults.Wipe, faults.Partition, faults.Loss, faults.Crash},
+	{faults.Wipe, faults.Partition},
+	{faults.Partition, faults.Loss, faults.Reorder, faults.Duplicate, faults.Slow},
+	{faults.Duplicate, faults.Loss, faults.Partition, faults.Crash},
+	{faults.Reorder, faults.Loss},
+	{faults.Pause, faults.Partition, faults.Skew},
+	{faults.Crash},
+	{faults.Reorder},
+}
+
+// mixed are the options of a seed's schedule if Mix has a part in them, and what of the schedule itself it draws, from a
+// stream of its own.
+func mixed(seed uint64, options Options) (Options, func(*Schedule)) {
+	draw := kernel.NewStream(seed, kernel.ForMix, 0)
+	if !slices.Contains(options.Faults, faults.Mix) || draw.Chance(300) {
+		return options, func(*Schedule) {}
+	}
+	if draw.Chance(500) {
+		options.Faults = faults.Without(options.Faults, faults.Change)
+	}
+	if draw.Chance(400) {
+		options.Faults = faults.Without(options.Faults, faults.OldCopy, faults.Rot)
+	}
+	if draw.Chance(400) {
+		few := slices.DeleteFunc(slices.Clone(mixes[draw.Below(len(mixes))]), func(k faults.Kind) bool {
+			return !slices.Contains(options.Faults, k)
+		})
+		if len(few) > 0 {
+			// Those that are drawn apart from the others stay.
+			options.Faults = append(few, faults.Without(options.Faults, faults.Basic()...)...)
+		}
+	}
+	if draw.Chance(300) {
+		options.Members = []int{slices.Min(options.Members)}
+	}
+	if draw.Chance(250) && options.RMWs > FewRMWs {
+		options.RMWs = FewRMWs
+	}
+	if draw.Chance(300) {
+		options.Keys = 1 + draw.Below(8)
+	}
+	if draw.Chance(150) {
+		// Members that suspect each other sooner than they could answer promise no end of their duels; with those that an
+		// outage leaves, which are just enough, there may be none.
+		options.Impatient, options.Faults = true, faults.Without(options.Faults, faults.Outage)
+	}
+	stops, strict := draw.Chance(300), draw.Chance(200)
+	return options, func(s *Schedule) {
+		s.Environment.Mixed = strict
+		// Leases are promised by clocks that count what a machine was suspended for.
+		s.Environment.ClockStops = stops && options.Partitioned == nil
+	}
+}
+
+// burst is the schedule of a seed that is a burst, if Burst has it be one.
+func burst(seed uint64, options Options) (s Schedule, is bool) {
+	draw := kernel.NewStream(seed, kernel.ForMix, 1)
+	if !slices.Contains(options.Faults, faults.Burst) || !draw.Chance(120) {
+		return s, false
+	}
+	if p := options.Partitioned; p != nil {
+		switch draw.Below(6) {
+		case 0, 1:
+			s = Burst(seed, p)
+		case 2:
+			s = TakenBack(seed, p)
+		case 3:
+			s = Leases(seed, p)
+		case 4:
+			s = CopyBurst(seed, p, []faults.Kind{faults.WitnessCopy, faults.VolumeCopy}[draw.Below(2)])
+		case 5: // the machine of the master is suspended
+			s = Burst(seed, p)
+			s.Faults[0].Kind, s.Faults[0].Everywhere, s.Faults[0].Side = faults.Pause, false, 0
+		}
+		s.Environment.Doubtful = s.Environment.Doubtful || draw.Chance(500) // witnesses that restart are vouched for
+	} else {
+		s = LeaderLoss(seed, options)
+		if !slices.Contains(options.Members, len(s.Environment.Network.Sites)) {
+			return s, false
+		}
+		s.Environment.Losses, s.Environment.Data = options.Losses, options.Data
+	}
+	s.drawLimits(options)
+	s.drawInFlight(options)
+	s.DrawStale(options.Stale)
+	if options.Regular {
+		s.drawSessions(options)
+	}
+	s.sortFaults()
+	return s, true
+}
