@@ -13,7 +13,7 @@ explore() { # PROTOCOL OPERATIONS FAULTS [FLAG ...]
 	shift 3
 	"$bin/georegister" explore --protocol "$protocol" --operations "$operations" --faults "$faults" --for "$time" "$@" |
 		awk -v scope="\`$protocol\` | $operations | $faults${*:+, $*}" '
-			/ states/ { split($0, part, ", "); sub(/.*: /, "", part[1]); states = part[1]; sub(/.* in /, ""); took = $0 }
+			/ states/ { split($0, part, ", "); gsub(/.*: | states/, "", part[1]); states = part[1]; sub(/.* in /, ""); took = $0 }
 			/^verdict/ { sub(/verdict: /, ""); print "| " scope " | " states " | " took " | " $0 " |" }'
 }
 
@@ -26,8 +26,8 @@ for faults in none timeout=2 loss,timeout=2 crash,timeout=2 takeover,timeout=2; 
 	done
 	explore gryffrsc 'write x; read x, read y' $faults || true
 done
-for faults in none loss crash takeover; do
-	for protocol in caspaxos epaxos rmwpaxos; do
+for faults in none loss crash takeover timeout; do
+	for protocol in gus caspaxos epaxos rmwpaxos; do
 		explore $protocol 'write; read' $faults || true
 	done
 done
