@@ -47,6 +47,19 @@ func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 	copies := schedule.Options{Faults: []faults.Kind{faults.Duplicate, faults.Reorder, faults.Loss}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Loss, faults.Crash}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	changes := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
+	// What few operations come to with small bounds alone, or with several operations of a session in progress.
+	small := schedule.Options{
+		Faults: []faults.Kind{faults.Crash, faults.Partition, faults.Loss, faults.Pause, faults.Limits},
+		RMWs:   schedule.ManyRMWs, Members: []int{3},
+	}
+	inFlight := schedule.Options{
+		Faults: []faults.Kind{faults.Crash, faults.Partition, faults.Loss, faults.Pause, faults.Reorder, faults.Duplicate, faults.Limits,
+			faults.InFlight}, RMWs: schedule.ManyRMWs, Members: []int{3},
+	}
+	mustFindEach(t, Member(rmwpaxos.Factory), nil, []hunt{
+		{"rmwpaxos/forget-by-key", small, 0, 2000},
+		{"session/forget-at-limit", inFlight, 0, 2000},
+	})
 	mustFindEach(t, Member(rmwpaxos.Factory), byClass(harm), []hunt{
 		{"base/ack-before-persist", crashed, 0, 2000},
 		{"rmwpaxos/complete-before-persist", crash, 0, 2000},
