@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -20,11 +21,12 @@ import (
 //
 // For each key an order is proposed from the carstamps, where there are any, and proved or rejected by the
 // values and times alone; what is not proved so is searched by porcupine. The search keeps one bit for each
-// pair of operations of a key: 100,000 operations on one key without carstamps need more than a gigabyte.
+// pair of operations of a key: 100,000 operations on one key without carstamps need more than a gigabyte. A search that
+// would hold more than 4 GiB ends as one that takes too long does.
 //
 // It ends soon after the context does. Unless a violation was found until then, the outcome is Stopped.
 func Check(ctx context.Context, operations []Operation, options Options) Verdict {
-	c := checker{ctx: ctx, registry: register.NewRegistry()}
+	c := checker{ctx: ctx, registry: register.NewRegistry(), most: cmp.Or(options.most, maxSearched)}
 	if options.Timeout > 0 {
 		c.deadline = time.Now().Add(options.Timeout)
 	}
@@ -59,9 +61,9 @@ func Check(ctx context.Context, operations []Operation, options Options) Verdict
 			}
 			return v
 		}
-		v.Explanation = fmt.Sprintf("the search for an order of the %d operations on key %s did not end; "+
-			"allow more than %v, or record fewer operations on one key",
-			len(keys[key]), describeValue(register.Value(key)), options.Timeout)
+		v.Explanation = fmt.Sprintf("the search for an order of the %d operations on key %s did not end within %v, or "+
+			"holds more than %d MiB; record fewer operations on one key, or allow more time",
+			len(keys[key]), describeValue(register.Value(key)), options.Timeout, c.most>>20)
 	}
 	return v
 }
@@ -71,7 +73,11 @@ type checker struct {
 	ctx      context.Context
 	registry *register.Registry
 	deadline time.Time // zero: none
+	most     int       // bytes that each search may hold
 }
+
+// maxSearched is how many bytes a search may hold, about.
+const maxSearched = 4 << 30
 
 // share is how long one of the keys that are left may be searched for; 0 is no bound. It is half of the
 // time left, so that a hard key leaves some for the others, and all of it for the last one.
@@ -100,13 +106,14 @@ func (c checker) check(steps []*step, timeout time.Duration) (Outcome, bool) {
 		return Linearizable, false
 	}
 	m := newModel(c.ctx, c.registry, prepared)
+	m.most = c.most
 	found := porcupine.CheckOperationsTimeout(m.porcupine(), toPorcupine(prepared), timeout)
 	switch {
 	case found == porcupine.Ok:
 		return Linearizable, true
 	case c.ctx.Err() != nil: // whatever was found then: no step was taken any more
 		return Stopped, true
-	case found == porcupine.Illegal:
+	case found == porcupine.Illegal && !m.full():
 		return Violation, true
 	}
 	return Timeout, true

@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -25,6 +26,17 @@ func TestSearchOfManyAtOnceIsBounded(t *testing.T) {
 	}
 	v := checkRSC(t, crowd(operations), RSCOptions{MaxStates: 1 << 40, most: held})
 	if v.Outcome != Undecided || v.Explanation == "" {
+		t.Errorf("%s: %s", v.Outcome, v.Explanation)
+	}
+}
+
+// A search for an order of operations on one key ends when it would hold too much, also if it may take as long as it
+// likes: that nothing of it fits then is no violation.
+func TestSearchOfOneKeyIsBounded(t *testing.T) {
+	t.Parallel()
+	history := crowd(60)
+	v := Check(t.Context(), history, Options{most: 1 << 20})
+	if v.Outcome != Timeout || !strings.Contains(v.Explanation, "holds more than 1 MiB") {
 		t.Errorf("%s: %s", v.Outcome, v.Explanation)
 	}
 }

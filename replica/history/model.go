@@ -25,13 +25,25 @@ type state struct {
 type model struct {
 	ctx      context.Context // when it ends, no step can be taken any more, and so the search ends
 	registry *register.Registry
-	total    int // how many known steps there are
+	steps    int // how many steps there are
+	total    int // how many of them are known
 	classes  int
 	seed     maphash.Seed
+	held     int // bytes of the states that the search has found, about
+	most     int // of them; then no step can be taken any more; 0: there is no bound
 }
 
+// stateBytes is about what the search holds for a state, beside a bit for each step and the bytes of its value.
+const stateBytes = 256
+
+// bytes is about what the search holds for a state that was found in another one.
+func (m *model) bytes(s *state) int { return stateBytes + m.steps/8 + len(s.value) }
+
+// full reports whether the search was ended because it holds too much.
+func (m *model) full() bool { return m.most > 0 && m.held > m.most }
+
 func newModel(ctx context.Context, registry *register.Registry, steps []*step) *model {
-	m := &model{ctx: ctx, registry: registry, seed: maphash.MakeSeed()}
+	m := &model{ctx: ctx, registry: registry, steps: len(steps), seed: maphash.MakeSeed()}
 	for _, s := range steps {
 		if s.known {
 			m.total++
@@ -67,7 +79,7 @@ func outcome(registry *register.Registry, value register.Value, s *step) (regist
 // every unknown effect is depended on directly, as prepare explains; all other unknown steps come when no
 // known one is left.
 func (m *model) take(s *state, next *step) *state {
-	if m.ctx.Err() != nil {
+	if m.ctx.Err() != nil || m.full() {
 		return nil
 	}
 	if !next.known && s.known == m.total {
@@ -111,11 +123,18 @@ func (m *model) porcupine() porcupine.Model {
 		Init: func() any { return &state{used: make([]int, m.classes)} },
 		Step: func(current, input, _ any) (bool, any) {
 			next := m.take(current.(*state), input.(*step))
+			if next != nil {
+				m.held += m.bytes(next)
+			}
 			return next != nil, next
 		},
 		Equal: func(a, b any) bool {
 			s, t := a.(*state), b.(*state)
-			return s == t || s.hash == t.hash && s.fresh == t.fresh && s.value.Equal(t.value)
+			same := s == t || s.hash == t.hash && s.fresh == t.fresh && s.value.Equal(t.value)
+			if same { // the search keeps the one that it has
+				m.held -= m.bytes(s)
+			}
+			return same
 		},
 		Hash:              func(s any) uint64 { return s.(*state).hash },
 		DescribeOperation: func(input, _ any) string { return describe(input.(*step).Operation) },

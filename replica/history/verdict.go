@@ -11,7 +11,8 @@ type Outcome string
 const (
 	Linearizable Outcome = "linearizable"
 	Violation    Outcome = "violation"
-	Timeout      Outcome = "timeout" // the search did not end in time: nothing is known, so it is a failure
+	// Timeout: the search did not end in time, or would have held too much. Nothing is known, so it is a failure.
+	Timeout Outcome = "timeout"
 	// Stopped: the context ended before the check did. Nothing is known, so it is a failure.
 	Stopped Outcome = "stopped"
 )
@@ -24,6 +25,8 @@ type Options struct {
 	// Brief leaves a violation unexplained, without Failing, Explanation and Picture: for callers that try
 	// many histories.
 	Brief bool
+
+	most int // bytes that a search may hold; 0 is maxSearched
 }
 
 // Verdict is the outcome of a check and what there is to say about it.
