@@ -62,6 +62,14 @@ func (r *runner) count(t *tally, s *generate.Site) {
 	}
 }
 
+// title begins the page.
+const title = `# The score of generated mutants
+
+Made by ` + "`make mutants SEED=%d COUNT=%d MUTANTS='-page %s'`" + `, of the mutants that [checking.md](checking.md#mutants) describes. The score is the
+share of those that were found, of those that are not shown to keep all promises. An experiment without faults finds what is slower, which no history tells.
+
+`
+
 // report prints the table, and writes it into the page.
 func (r *runner) report() error {
 	if err := r.table(os.Stdout); err != nil || r.page == "" {
@@ -71,6 +79,7 @@ func (r *runner) report() error {
 	if err != nil {
 		return err
 	}
+	fmt.Fprintf(file, title, r.seed, r.options.count, r.page)
 	if err := r.table(file); err != nil {
 		return err
 	}
