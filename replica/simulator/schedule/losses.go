@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"slices"
+	"time"
 
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
@@ -29,7 +30,12 @@ func (s *Schedule) drawOutage(operations int, options Options) {
 	}
 	draw := kernel.NewStream(s.Seed, kernel.ForOutages, 0)
 	s.Outage = &Outage{}
-	if draw.Chance(600) {
-		s.Outage.Answer = 1 + draw.Below(operations)
+	if !draw.Chance(600) {
+		return
+	}
+	s.Outage.Answer = 1 + draw.Below(operations)
+	if disks := s.Environment.Disks; draw.Chance(500) { // one is slower than the others' answers come
+		slow := min(s.Environment.Network.Largest()*time.Duration(1+draw.Below(3)), s.Environment.Retry/2)
+		disks[draw.Below(len(disks))] = Window{slow / 2, slow}
 	}
 }
