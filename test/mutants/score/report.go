@@ -133,14 +133,17 @@ func (r *runner) table(to io.Writer) error {
 	return err
 }
 
-// effort says within how many schedules mutants were found, and how far the others were searched for.
+// effort says within how many schedules mutants were found, and how far the others were searched for, without
+// those that are said to be equivalent.
 func (r *runner) effort() string {
 	var budgets []int
 	found, lives := map[int]int{}, map[int]int{} // by the budget that was used up
 	for _, s := range r.drawn {
 		known := r.results[s.Name]
 		count := found
-		if known.Found == "" {
+		if known.Found == "" && r.claimed(s) > 0 {
+			continue
+		} else if known.Found == "" {
 			count = lives
 		} else if known.Found != "search" {
 			continue
