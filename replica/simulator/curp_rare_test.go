@@ -18,6 +18,7 @@ func TestCURPSurvivesRareSchedules(t *testing.T) {
 	for name, draw := range map[string]func(seed uint64) schedule.Schedule{
 		"reads of backups": drawBackupReads, "no backups": drawAlone, "an empty disk": drawEmptied, "a copy in pages": drawCopied,
 		"sessions soon forgotten": drawForgetful, "false alarms": drawAlarms, "a view told to few": drawUntold, "a backup left": drawLeft,
+		"a backup kept": drawKept, "a master suspended": drawSuspended, "a witness asked again": drawAskedAgain,
 	} { // order is irrelevant: each is a test
 		t.Run(name, func(t *testing.T) { mustNotFind(t, draw, nil, seedsFor(t)/80) })
 	}
@@ -176,4 +177,74 @@ func drawLeft(seed uint64) schedule.Schedule {
 	s := drawLeases(seed)
 	s.Faults = slices.DeleteFunc(s.Faults, func(f faults.Fault) bool { return f.Kind != faults.Partition && f.Kind != faults.Skew })
 	return s
+}
+
+// drawKept is drawLeft with five members, of which two are backups: the master is cut off with one of them, the other
+// one takes its place, and both are read.
+func drawKept(seed uint64) schedule.Schedule {
+	s := drawLeases(seed)
+	for again := uint64(1); len(s.Environment.Network.Sites) != 5; again++ {
+		s = drawLeases(seed + again<<32)
+	}
+	s.Seed = seed
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 17)
+	trip := s.Environment.Retry
+	s.Faults = slices.DeleteFunc(s.Faults, func(f faults.Fault) bool { return f.Kind != faults.Partition })
+	with := 1 + draw.Below(4)
+	side := uint64(1 | 1<<with)
+	s.Environment.Partitioned.Calls.Side = side
+	s.Faults[0].Side = side | side<<5
+	addReads(&s, draw, 0, s.Faults[0].At-4*trip, trip/2)
+	return s
+}
+
+// drawSuspended is drawBurst with a master that stands still, at the end of which nobody else reaches it for some time:
+// what it was told before of leases, it hears then.
+func drawSuspended(seed uint64) schedule.Schedule {
+	s := drawBurst(seed)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 18)
+	n, trip, at := len(s.Environment.Network.Sites), s.Environment.Retry, s.Faults[0].At
+	p := s.Environment.Partitioned
+	p.Suspect, p.FalseAlarms, p.Calls.Rate, p.Calls.Side = draw.Between(0, trip/2), 0, 0, 1
+	p.Sync.Lease, p.Sync.Delay = draw.Between(4*trip, 10*trip), draw.Between(trip/8, trip)
+	still := draw.Between(p.Sync.Lease/2, p.Sync.Lease*3/2)
+	s.Faults = []faults.Fault{
+		{Kind: faults.Pause, Node: 0, At: at, For: still},
+		{Kind: faults.Partition, Everywhere: true, At: at + draw.Between(0, trip), For: still + 8*trip, Side: 1 | 1<<n},
+	}
+	addReads(&s, draw, 0, at-6*trip, trip/2)
+	return s
+}
+
+// drawAskedAgain is drawBurst with witnesses whose disks are slow, and that get each message twice. Then all lose power
+// at once, and the master stays away.
+func drawAskedAgain(seed uint64) schedule.Schedule {
+	s := drawBurst(seed)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 19)
+	n, trip, crash := len(s.Environment.Network.Sites), s.Environment.Retry, s.Faults[0].At
+	s.Environment.Disks[0] = schedule.Window{Low: time.Millisecond, High: 2 * time.Millisecond}
+	for i := 1; i < n; i++ {
+		s.Environment.Disks[i] = schedule.Window{Low: trip / 4, High: trip}
+	}
+	s.Faults = []faults.Fault{
+		{Kind: faults.Duplicate, Everywhere: true, At: crash - 3*trip, For: 3 * trip, Rate: 200 + draw.Below(700), Size: trip / 8},
+		{Kind: faults.Crash, Node: 0, At: crash, For: 20 * trip, Rate: 1000},
+	}
+	for other := 1; other < 2*n; other++ {
+		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Crash, Node: other, At: crash, For: draw.Between(time.Millisecond, trip)})
+	}
+	return s
+}
+
+// addReads has three more clients at a site read all the time.
+func addReads(s *schedule.Schedule, draw kernel.Stream, home int, from, apart time.Duration) {
+	script := schedule.NewScript(draw, 0)
+	script.Keys, script.Reads = 2, 1000
+	for range 3 {
+		c := schedule.Plan{Home: home}
+		for at := from; at < s.Settle; at += draw.Between(apart/4, apart) {
+			c.Operations = append(c.Operations, schedule.Planned{At: at, Operation: script.Operation()})
+		}
+		s.Clients = append(s.Clients, c)
+	}
 }

@@ -153,6 +153,9 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"curp/any-view", drawUntold, 300, 500, ""},
 		{"curp/keep-delegations", drawLeft, 0, 200, ""},
 		{"curp/any-master", drawLostQuorum, 200, 500, ""},
+		{"curp/lease-of-first", drawKept, 0, 200, ""},
+		{"curp/lease-from-answer", drawSuspended, 0, 200, ""},
+		{"core/answer-held-at-once", drawAskedAgain, 0, 200, ""},
 	})
 }
 

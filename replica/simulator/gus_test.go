@@ -159,11 +159,51 @@ func drawPreempted(seed uint64) schedule.Schedule {
 	return s
 }
 
+// drawOutvoted is drawPreempted in which one of the three has the first tag decided, but the others are not told: it
+// writes once more, and is cut off in turn. Who reads then has the write decided again, and finds votes for both tags.
+func drawOutvoted(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	s, draw := pentagon(seed)
+	cut := 116*ms + draw.Between(0, 14*ms)
+	back := 400 * ms
+	s.Faults = []faults.Fault{
+		{Kind: faults.Partition, Everywhere: true, At: 50 * ms, For: 49 * ms, Side: 1 << 1, Rate: 1000},
+		{Kind: faults.Partition, Everywhere: true, At: cut, For: back - cut, Side: 1<<0 | 1<<1, Rate: 1000},
+		{Kind: faults.Loss, Node: 2, At: 200 * ms, For: back - 200*ms, Rate: 300 + draw.Below(400)},
+		{Kind: faults.Partition, Everywhere: true, At: back, For: 600 * ms, Side: 1 << 2, Rate: 1000},
+	}
+	for i := range time.Duration(3) {
+		plan(&s, 1, 90*ms+i*ms/2, register.Operation{Kind: register.Write, Value: register.Value("unheard" + string(rune('0'+i)))})
+	}
+	plan(&s, 0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("preempted")})
+	s.Clients = append(s.Clients, schedule.Plan{Home: 2, Operations: []schedule.Planned{
+		{At: 200 * ms, Operation: register.Operation{Kind: register.Read, Key: schedule.MixedPrefix + "0"}},
+		{At: 210 * ms, Operation: register.Operation{Kind: register.Write, Key: schedule.MixedPrefix + "0", Value: register.Value("later")}},
+	}})
+	for home := range 5 {
+		for i := range time.Duration(8) {
+			plan(&s, home, back+20*ms+i*100*ms, register.Operation{Kind: register.Read})
+		}
+	}
+	s.Settle = 1300 * ms
+	return s
+}
+
 // What random schedules come to too seldom.
 func TestRareMistakesOfGusAreFound(t *testing.T) {
 	t.Parallel()
-	t.Run("right", func(t *testing.T) { mustNotFind(t, drawPreempted, Member(gus.Factory), 500) })
-	mutants.Build(t).Run(t, "gus/ignore-locks", "gus/ignore-locks", func(t *testing.T) {
-		mustFind(t, drawPreempted, Member(gus.Factory), 0, 500, nil)
-	})
+	program := mutants.Build(t)
+	for _, rare := range []struct {
+		mutant string
+		draw   func(uint64) schedule.Schedule
+		seeds  int
+	}{
+		{"gus/ignore-locks", drawPreempted, 500},
+		{"gus/last-vote", drawOutvoted, 2000},
+	} {
+		t.Run("without "+rare.mutant, func(t *testing.T) { mustNotFind(t, rare.draw, Member(gus.Factory), 500) })
+		program.Run(t, rare.mutant, rare.mutant, func(t *testing.T) {
+			mustFind(t, rare.draw, Member(gus.Factory), 0, rare.seeds, nil)
+		})
+	}
 }

@@ -171,12 +171,46 @@ func drawOldVotes(seed uint64) schedule.Schedule {
 func TestRareMistakesOfRMWPaxosAreFound(t *testing.T) {
 	t.Parallel()
 	found := mutants.Build(t)
-	for mutant, draw := range map[string]func(uint64) schedule.Schedule{
-		"rmwpaxos/vote-before-persist": drawForgottenPromise,
-		"rmwpaxos/copy-votes":          drawCopies,
-		"rmwpaxos/count-old-votes":     drawOldVotes,
-	} { // order is irrelevant: each is a test
-		t.Run("without "+mutant, func(t *testing.T) { mustNotFind(t, draw, Member(rmwpaxos.Factory), 500) })
-		found.Run(t, mutant, mutant, func(t *testing.T) { mustFind(t, draw, Member(rmwpaxos.Factory), 0, 500, harm) })
+	for _, rare := range []struct {
+		mutant string
+		draw   func(uint64) schedule.Schedule
+		after  uint64
+		seeds  int
+	}{
+		{"rmwpaxos/vote-before-persist", drawForgottenPromise, 0, 500},
+		{"rmwpaxos/copy-votes", drawCopies, 0, 500},
+		{"rmwpaxos/count-old-votes", drawOldVotes, 0, 500},
+		{"rmwpaxos/learn-lowers-promise", drawContended, 2800, 6000},
+	} {
+		t.Run("without "+rare.mutant, func(t *testing.T) { mustNotFind(t, rare.draw, Member(rmwpaxos.Factory), 500) })
+		found.Run(t, rare.mutant, rare.mutant, func(t *testing.T) {
+			mustFind(t, rare.draw, Member(rmwpaxos.Factory), rare.after, rare.seeds, harm)
+		})
 	}
+}
+
+// drawContended makes a schedule in which all three members read and update one key all the time, and messages overtake
+// each other.
+func drawContended(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	s, draw := triangle(seed)
+	s.Faults = []faults.Fault{
+		{Kind: faults.Reorder, Everywhere: true, At: 10 * ms, For: 800 * ms, Rate: 200 + draw.Below(600), Size: draw.Between(10*ms, 60*ms)},
+		{Kind: faults.Loss, Everywhere: true, At: 10 * ms, For: 800 * ms, Rate: []int{0, 100, 300}[draw.Below(3)]},
+	}
+	for home := range 3 {
+		for range 2 {
+			c := schedule.Plan{Home: home}
+			for at := 20*ms + draw.Between(0, 20*ms); at < 800*ms; at += draw.Between(5*ms, 60*ms) {
+				op := register.Operation{Kind: register.Read, Key: schedule.CounterPrefix + "0"}
+				if draw.Chance(500) {
+					op = schedule.Call(op.Key, register.Add, "1")
+				}
+				c.Operations = append(c.Operations, schedule.Planned{At: at, Operation: op})
+			}
+			s.Clients = append(s.Clients, c)
+		}
+	}
+	s.Settle = 900 * ms
+	return s
 }
