@@ -58,9 +58,8 @@ func mixed(seed uint64, options Options) (Options, func(*Schedule)) {
 		// outage leaves, which are just enough, there may be none.
 		options.Impatient, options.Faults = true, faults.Without(options.Faults, faults.Outage)
 	}
-	stops, strict := draw.Chance(300), draw.Chance(200)
+	stops := draw.Chance(300)
 	return options, func(s *Schedule) {
-		s.Environment.Mixed = strict
 		// Leases are promised by clocks that count what a machine was suspended for.
 		s.Environment.ClockStops = stops && options.Partitioned == nil
 	}
