@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ func TestCURPSurvivesRareSchedules(t *testing.T) {
 	for name, draw := range map[string]func(seed uint64) schedule.Schedule{
 		"reads of backups": drawBackupReads, "no backups": drawAlone, "an empty disk": drawEmptied, "a copy in pages": drawCopied,
 		"sessions soon forgotten": drawForgetful, "false alarms": drawAlarms, "a view told to few": drawUntold, "a backup left": drawLeft,
-		"a backup kept": drawKept, "a master suspended": drawSuspended, "a witness asked again": drawAskedAgain,
+		"a backup kept": drawKept, "a master suspended": drawSuspended, "a witness asked again": drawAskedAgain, "a witness restarted": drawThawed,
 	} { // order is irrelevant: each is a test
 		t.Run(name, func(t *testing.T) { mustNotFind(t, draw, nil, seedsFor(t)/80) })
 	}
@@ -230,8 +231,40 @@ func drawAskedAgain(seed uint64) schedule.Schedule {
 		{Kind: faults.Duplicate, Everywhere: true, At: crash - 3*trip, For: 3 * trip, Rate: 200 + draw.Below(700), Size: trip / 8},
 		{Kind: faults.Crash, Node: 0, At: crash, For: 20 * trip, Rate: 1000},
 	}
-	for other := 1; other < 2*n; other++ {
+	for other := 1; other < n; other++ {
 		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Crash, Node: other, At: crash, For: draw.Between(time.Millisecond, trip)})
+	}
+	return s
+}
+
+// drawThawed is drawBurst with a master that is cut off, and goes on with clients at its site. While another one takes
+// its place, the witnesses stop and start again; then they are on the side of the first one.
+func drawThawed(seed uint64) schedule.Schedule {
+	s := drawBurst(seed)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 20)
+	n, trip, cut := len(s.Environment.Network.Sites), s.Environment.Retry, s.Faults[0].At
+	p := s.Environment.Partitioned
+	p.Suspect, p.FalseAlarms, p.Calls.Rate, p.Calls.Side = draw.Between(0, trip/2), 0, 0, 1
+	p.Sync.Lease = draw.Between(6*trip, 10*trip) // the next master does not serve before they end, and the life lasts
+	swap := cut + draw.Between(trip, 5*trip)
+	s.Faults = []faults.Fault{
+		{Kind: faults.Partition, Everywhere: true, At: cut, For: swap - cut, Side: 1 | 1<<n},
+		{Kind: faults.Partition, Everywhere: true, At: swap, For: 10 * trip, Side: 1 | (1<<n-1)<<n},
+	}
+	for site := 1; site < n; site++ { // the witness there, more often than the member
+		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Crash, Node: site, At: swap - draw.Between(0, trip/2), For: draw.Between(time.Millisecond, trip/4)})
+	}
+	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
+	for c := range 8 { // what they write to, nobody else does: it need not be synced
+		key := schedule.MixedPrefix + fmt.Sprint("only-", c)
+		s.Clients = append(s.Clients,
+			schedule.Plan{Home: 0, Operations: []schedule.Planned{{At: swap + draw.Between(0, 3*trip), Operation: register.Operation{
+				Kind: register.Write, Key: key, Value: register.Value(key),
+			}}}},
+			schedule.Plan{Home: draw.Below(n), Operations: []schedule.Planned{{At: s.Settle - draw.Between(0, trip), Operation: register.Operation{
+				Kind: register.Read, Key: key,
+			}}}},
+		)
 	}
 	return s
 }

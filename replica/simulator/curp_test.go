@@ -156,6 +156,7 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"curp/lease-of-first", drawKept, 0, 200, ""},
 		{"curp/lease-from-answer", drawSuspended, 0, 200, ""},
 		{"core/answer-held-at-once", drawAskedAgain, 0, 200, ""},
+		{"core/freeze-volatile", drawThawed, 0, 200, ""},
 	})
 }
 
