@@ -39,6 +39,44 @@ func TestMutantsCompile(t *testing.T) {
 	t.Logf("%d mutants in %d packages", len(all), len(packages))
 }
 
+// The same mutants make the same text each time: the compiler knows then what it has compiled, for the tests of other
+// packages too.
+func TestOverlaysAreEqual(t *testing.T) {
+	module, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Load(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := ""
+	for range 3 {
+		folder := t.TempDir()
+		if _, err := Overlay(module, folder, all); err != nil {
+			t.Fatal(err)
+		}
+		names, err := filepath.Glob(filepath.Join(folder, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, name := range names { // in their order
+			content, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text += filepath.Base(name) + "\n" + string(content)
+		}
+		if first == "" {
+			first = text
+		}
+		if text != first || len(names) == 0 {
+			t.Fatalf("%d files, of %d bytes: the first were of %d, or are others", len(names), len(text), len(first))
+		}
+	}
+}
+
 const greeting = `package main
 
 import (

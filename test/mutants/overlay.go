@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -159,15 +160,12 @@ type insertion struct {
 func (s *source) switched() string {
 	var all []insertion
 	var copies strings.Builder
-	for f, variants := range s.functions {
+	// The same mutants make the same text, so that the compiler finds what it has compiled before.
+	inOrder := slices.SortedFunc(maps.Keys(s.functions), func(a, b *ast.FuncDecl) int { return int(a.Pos() - b.Pos()) })
+	for _, f := range inOrder {
+		variants := s.functions[f]
 		call := s.caller(f, &all)
-		numbers := slices.Sorted(func(yield func(int) bool) {
-			for n := range variants {
-				if !yield(n) {
-					return
-				}
-			}
-		})
+		numbers := slices.Sorted(maps.Keys(variants))
 		body := s.offset(f.Body.Lbrace) + 1
 		gates := ""
 		for _, n := range numbers {
