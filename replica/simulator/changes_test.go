@@ -277,3 +277,39 @@ func TestMistakesOfTheOperatorAreFound(t *testing.T) {
 		})
 	}
 }
+
+// drawLostTwice makes a schedule in which a member loses its disk, comes back, and loses the next one as well, while all
+// others lose their power. What it sent about a write is still on its way when it is back, and writes again. If nobody knew
+// of the second disk any more, the third one would have its number, and its tags.
+func drawLostTwice(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	s, draw := triangle(seed)
+	late := 215*ms + draw.Between(0, 10*ms)
+	power := 255*ms + draw.Between(0, 30*ms)
+	s.Faults = []faults.Fault{
+		{Kind: faults.Wipe, Node: 0, At: 50 * ms, For: draw.Between(ms, 10*ms)},
+		{Kind: faults.Reorder, Everywhere: true, At: late, For: power - late, Rate: 1000, Size: draw.Between(300*ms, 900*ms)},
+		{Kind: faults.Wipe, Node: 0, At: power, For: draw.Between(ms, 5*ms)},
+		{Kind: faults.Crash, Node: 1, At: power, For: draw.Between(ms, 5*ms)},
+		{Kind: faults.Crash, Node: 2, At: power, For: draw.Between(ms, 5*ms)},
+	}
+	for i, at := range []time.Duration{5 * ms, 200 * ms, power + draw.Between(100*ms, 130*ms)} {
+		plan(&s, 0, at, register.Operation{Kind: register.Write, Value: register.Value(strconv.Itoa(i))})
+	}
+	for home := 1; home < 3; home++ {
+		for at := power + 120*ms; at < power+1000*ms; at += 20 * ms {
+			plan(&s, home, at, register.Operation{Kind: register.Read})
+		}
+	}
+	s.Settle = power + 1100*ms
+	return s
+}
+
+// A member that says that it has adopted a newcomer's disk knows it from then on, also after a crash.
+func TestNumbersOfDisksAreNotGivenTwice(t *testing.T) {
+	t.Parallel()
+	t.Run("right", func(t *testing.T) { mustNotFind(t, drawLostTwice, Member(abd.Factory), 500) })
+	mutants.Build(t).Run(t, "it", "member/adopt-before-durable", func(t *testing.T) {
+		mustFind(t, drawLostTwice, Member(abd.Factory), 0, 500, found(check.Violation))
+	})
+}

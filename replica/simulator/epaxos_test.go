@@ -59,6 +59,9 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 	five := schedule.Options{Faults: stops, RMWs: schedule.ManyRMWs, Members: []int{5}}
 	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Wipe, faults.Loss, faults.Crash}, RMWs: schedule.ManyRMWs}
 	changes := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, RMWs: schedule.ManyRMWs}
+	restless := schedule.Options{
+		Faults: []faults.Kind{faults.Change, faults.Crash, faults.Partition, faults.Loss, faults.Reorder}, RMWs: schedule.ManyRMWs, Members: []int{3, 5},
+	}
 	kinds := schedule.Options{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs}
 	mustFindEach(t, Member(epaxos.Factory), divided, []hunt{
 		{"base/send-before-persist", crashed, 0, 500},
@@ -83,6 +86,7 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 		{"member/skip-settling", wipes, 110, 4000},
 		{"member/settled-at-once", changes, 110, 1000},
 		{"quorum/count-one-side", changes, 0, 500},
+		{"view/cover-without-settled", restless, 0, 500},
 		// instance/one-ballot: see below. Of lost disks: see TestMistakesOfLostDisksAreFound. answer-named
 		// and keep-agreed: see the protocol's own tests.
 	})
