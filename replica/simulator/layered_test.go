@@ -106,6 +106,7 @@ func TestMutantsOfFragmentsAreFound(t *testing.T) {
 		{"layered/count-fragments-only", wipes, 0, 4000},
 		{"layered/ack-before-persist", power, 0, 700},
 		{"layered/reuse-names", crashes, 0, 2000},
+		{"layered/share-names", crashes, 0, 200},
 		// Found by who waits for such a member; what is lost, TestAVoteWithoutAFragmentLosesAValue shows.
 		{"layered/vote-and-wait-in-silence", wipes, 300, 2000},
 		{"layered/wait-for-all-and-go-at-once", fragmentedChanges(), 0, 200},
