@@ -288,3 +288,45 @@ func TestAMessageThatDoesNothingYetIsKept(t *testing.T) {
 		t.Errorf("%d histories, want 6", r.Histories)
 	}
 }
+
+// keeper is a member that stores something when it is asked first, and tells who asks before that is durable.
+type keeper struct {
+	toy
+	journal *protocol.Journal
+}
+
+func (k *keeper) Receive(from view.MemberID, m *peerv1.Message) {
+	if m.Kind == peerv1.Kind_READ1_REPLY {
+		delete(k.asked, m.Op)
+		k.out.Complete = append(k.out.Complete, protocol.Completion{
+			Handle: m.Op, Result: register.Result{Status: register.OK, Value: register.ValueOf(m.Present, m.Value)},
+		})
+		return
+	}
+	record := []byte("asked")
+	answer := &peerv1.Message{Kind: peerv1.Kind_READ1_REPLY, Op: m.Op, Present: !k.journal.Durable(record)}
+	if _, found := k.journal.Get(record); !found {
+		k.journal.Put(record, nil)
+	}
+	k.out.Send = append(k.out.Send, protocol.Envelope{To: from, Message: answer})
+}
+
+func (k *keeper) Ready() protocol.Effects {
+	e := k.toy.Ready()
+	e.Persist = k.journal.Take()
+	return e
+}
+
+// What a second question is told makes a difference while the first one's record is not durable, so that record must
+// not become durable at once: a read of nothing that anybody wrote is found.
+func TestABatchThatMakesADifferenceIsDurableLater(t *testing.T) {
+	r := explore(t, explorer.Scope{
+		Start: func(c protocol.Config, j *protocol.Journal) (protocol.Protocol, error) {
+			return &keeper{toy{config: c, asked: map[uint64]register.Operation{}}, j}, nil
+		},
+		Members: 2, Sessions: sessions(t, "1: read; 1: read", 2),
+	}, explorer.Options{})
+	if r.Failure == nil || r.Failure.Class != explorer.Violation {
+		t.Fatalf("%+v", r.Failure)
+	}
+}

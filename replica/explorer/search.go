@@ -34,6 +34,9 @@ type search struct {
 	report  Report
 	initial *state
 	before  []choice // the steps to it
+	// examined is after how many local states it is examined next what was left out. It doubles, over all runs, so that
+	// what is explored again is no more than what is explored in the end.
+	examined int
 
 	visited visited
 	parents []uint32 // of a state that was found, the one from which, and how
@@ -84,6 +87,7 @@ func Explore(ctx context.Context, scope Scope, options Options) (Report, error) 
 	w := newWorld(&scope, options.Ordered)
 	s := &search{
 		settler: &settler{judge: &judge{world: w, verdicts: map[string]*Failure{}}}, ctx: ctx, options: options,
+		examined: leastExamined,
 	}
 	s.report.Completed = -1
 	initial, steps, f := s.begin()
@@ -110,7 +114,7 @@ func (s *search) forget() {
 // run explores level by level. It is false if messages were dropped that are not spent: all is to be done again.
 func (s *search) run() bool {
 	s.find(s.initial, 0, 0, false)
-	for examined := leastExamined; ; {
+	for {
 		for s.waiting.count > 0 {
 			if s.ctx.Err() != nil {
 				return true
@@ -123,11 +127,12 @@ func (s *search) run() bool {
 			f := s.expand(number)
 			// What else goes wrong is a run, whatever was left out.
 			doubtful := f != nil && (f.Class == Stuck || f.Class == Unbounded)
-			if doubtful || f == nil && len(s.states) > examined {
-				if s.reduced() {
+			if doubtful || f == nil && len(s.states) > s.examined {
+				differs := s.reduced()
+				s.examined = 2 * len(s.states)
+				if differs {
 					return false
 				}
-				examined = len(s.states) + len(s.states)/4
 			}
 			if f != nil {
 				s.fail(f, s.path(number), s.last, s.settled)

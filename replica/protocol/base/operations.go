@@ -25,6 +25,10 @@ func (b *Base) NewOperation(r protocol.Request) Operation {
 // Kind is what the request asks for.
 func (o *Operation) Kind() register.Kind { return o.Request.Operation.Kind }
 
+// Ended reports that it is over: the next Sweep takes it from the list, and nothing else in later steps looks at it, so
+// that it does not count in a digest.
+func (o *Operation) Ended() bool { return o.Over }
+
 func (o *Operation) operation() *Operation { return o }
 
 // Operations are those in progress, by number and in the order in which they began.

@@ -6,7 +6,8 @@
 // value does. What a field refers to is found once, so lists that share an element differ from lists that have equal
 // ones.
 //
-// A field that no later step depends on, such as free memory, carries the tag `digest:"-"`. A protocol keeps its state
+// A field that no later step depends on, such as free memory, carries the tag `digest:"-"`. An element of a list whose
+// method Ended reports that it has does not count there, such as an operation that is over and not swept up yet. A protocol keeps its state
 // in fields: what hides in a closure is not seen. Functions are taken to be the same, and do not count.
 package digest
 
@@ -36,7 +37,11 @@ func Of(state any, now protocol.Instant) State {
 	return sha256.Sum256(w.text.Bytes())
 }
 
+// ender is an element of lists that does not count there once it has ended.
+type ender interface{ Ended() bool }
+
 var (
+	enders   = reflect.TypeFor[ender]()
 	instants = reflect.TypeFor[protocol.Instant]()
 	internal = reflect.TypeFor[protoimpl.MessageState]()
 	sizes    = reflect.TypeFor[protoimpl.SizeCache]()
@@ -132,10 +137,26 @@ func (w *walk) list(v reflect.Value) {
 		w.text.Write(v.Bytes())
 		return
 	}
-	w.number(uint64(v.Len()))
+	n := 0
 	for i := range v.Len() {
-		w.value(v.Index(i))
+		if !ended(v.Index(i)) {
+			n++
+		}
 	}
+	w.number(uint64(n))
+	for i := range v.Len() {
+		if e := v.Index(i); !ended(e) {
+			w.value(e)
+		}
+	}
+}
+
+// ended reports whether an element of a list is an ender that has.
+func ended(v reflect.Value) bool {
+	if v.Kind() != reflect.Pointer || v.IsNil() || !v.Type().Implements(enders) {
+		return false
+	}
+	return reflect.NewAt(v.Type().Elem(), v.UnsafePointer()).Interface().(ender).Ended()
 }
 
 // entries writes a map in the order of its keys as they are written.

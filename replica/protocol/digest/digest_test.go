@@ -19,6 +19,13 @@ type state struct {
 	list []*operation
 }
 
+type work struct {
+	number int
+	over   bool
+}
+
+func (w *work) Ended() bool { return w.over }
+
 func TestWhatCounts(t *testing.T) {
 	one, same := &operation{value: []byte{}}, &operation{value: []byte{}, memory: 1}
 	for name, c := range map[string]struct {
@@ -43,6 +50,9 @@ func TestWhatCounts(t *testing.T) {
 		"small difference":         {1e-12, 2e-12, false},
 		"sign":                     {1.5, -1.5, false},
 		"function":                 {func() {}, func() { panic("other") }, true},
+		"ended in a list":          {[]*work{{number: 1}, {number: 2, over: true}}, []*work{{number: 1}}, true},
+		"ended elsewhere":          {work{number: 2, over: true}, work{number: 3, over: true}, false},
+		"not ended in a list":      {[]*work{{number: 1}, {number: 2}}, []*work{{number: 1}}, false},
 		"message":                  {&peerv1.Message{Op: 1}, &peerv1.Message{Op: 2}, false},
 	} {
 		if (Of(c.a, 0) == Of(c.b, 0)) != c.equal {

@@ -42,9 +42,7 @@ const guestFor = 4
 // lose goes on after a round that was lost. Acceptors that disagree may only have missed something; then a higher round
 // is asked for at once (algorithm 3, lines 21 to 24).
 func (p *Protocol) lose(o *object, d *instance) {
-	for i := range d.replies {
-		d.highest = max(d.highest, d.replies[i].Promised.Number)
-	}
+	d.highest = max(d.highest, d.replies.promised())
 	d.lost++
 	if o.mine != nil {
 		o.mine.lost = d.lost

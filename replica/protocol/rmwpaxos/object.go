@@ -24,7 +24,7 @@ const maxResting = 4096
 type request struct {
 	protocol.Request
 	answered bool // given up at its deadline
-	trips    int  // round trips that a read has waited for before
+	trips    int  `digest:"-"` // round trips that a read has waited for before
 }
 
 // object is a key that this member proposes for.
@@ -59,9 +59,9 @@ type batch struct {
 	commands []*peerv1.Command
 	requests []*request // of this member's: one for each command; nil where nobody waits
 	left     bool       // others may know of it: it may take effect, whatever its clients are told
-	trips    int
-	resuming bool // its requests are still coming
-	dropped  bool // nobody waits for it any more
+	trips    int        `digest:"-"`
+	resuming bool       // its requests are still coming
+	dropped  bool       // nobody waits for it any more
 	tried    [][]*peerv1.Answer
 
 	// Of this member's, while another one has it.
@@ -121,6 +121,9 @@ func (p *Protocol) release(o *object) {
 	if o.lead == (lead{}) && o.hot <= p.Now {
 		p.forget(o)
 		return
+	}
+	if n := len(p.resting); n > 0 && p.resting[n-1] == (rest{o, o.rests}) {
+		return // nothing came to rest after it
 	}
 	o.rests++
 	p.resting = append(p.resting, rest{o, o.rests})

@@ -32,11 +32,11 @@ type instance struct {
 
 	proposal state
 	answers  [][]*peerv1.Answer // by batch, of the proposal
-	refused  []view.MemberID
+	refused  []view.MemberID    // ascending
 
 	lost  int              // rounds, in a row
 	until protocol.Instant // of backingOff
-	trips int
+	trips int              `digest:"-"` // people are told
 }
 
 // advance begins what waits for a key, unless something is in progress.
@@ -85,7 +85,7 @@ func (p *Protocol) drive(o *object, d *instance) {
 func (p *Protocol) prepare(o *object, d *instance, n uint64) {
 	d.stage, d.op = preparing, p.Op()
 	d.round = round{Number: n, Proposer: p.me, Attempt: d.op}
-	d.replies = nil
+	d.replies, d.proposal, d.answers = nil, state{}, nil
 	d.trips++
 	d.had = p.Load(o.key)
 	for _, b := range o.guests { // what came meanwhile; the answers to this question will be younger than it
@@ -149,6 +149,7 @@ func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
 		d.highest = max(d.highest, r.Number)
 		if !slices.Contains(d.refused, from) {
 			d.refused = append(d.refused, from)
+			slices.Sort(d.refused)
 		}
 		p.decideRefused(o, d)
 	}

@@ -18,7 +18,7 @@ type read struct {
 	had            []acceptor   // this member's at each try, of which others need not send the state
 	highest        round        // after the last try
 	retries        int
-	trips          int
+	trips          int `digest:"-"`
 }
 
 // joinRead adds a client to the key's read that has not begun yet.

@@ -1,6 +1,7 @@
 package rmwpaxos
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/georegister/georegister/replica/protocol/base"
@@ -15,15 +16,15 @@ type reply struct {
 	base.Acceptor
 }
 
-// replies holds the newest one of each member.
+// replies holds the newest one of each member, in the order of their ids: who answered first makes no difference.
 type replies []reply
 
 // add replaces what the member said before, unless that was of a later vote: messages overtake each other.
 func (rs *replies) add(r reply) {
-	i := slices.IndexFunc(*rs, func(x reply) bool { return x.from == r.from })
+	i, found := slices.BinarySearchFunc(*rs, r.from, func(x reply, id view.MemberID) int { return cmp.Compare(x.from, id) })
 	switch {
-	case i < 0:
-		*rs = append(*rs, r)
+	case !found:
+		*rs = slices.Insert(*rs, i, r)
 	case (*rs)[i].incarnation != r.incarnation || !above((*rs)[i].Accepted, r.Accepted):
 		(*rs)[i] = r
 	}
@@ -42,6 +43,14 @@ func (rs replies) contended() bool {
 		}
 	}
 	return false
+}
+
+// promised is the highest number of a round that anyone has promised.
+func (rs replies) promised() (n uint64) {
+	for i := range rs {
+		n = max(n, rs[i].Promised.Number)
+	}
+	return n
 }
 
 // highest is the first of those with max_Q(r_voted); the zero acceptor if nobody has voted.

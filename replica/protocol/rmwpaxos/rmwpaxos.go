@@ -60,7 +60,7 @@ type Protocol struct {
 	resting []rest
 	silent  map[view.MemberID]protocol.Instant // until when a proposer is taken for dead; never ranged over
 
-	counting quorum.Tally
+	counting quorum.Tally `digest:"-"` // begun anew by each count
 }
 
 var _ member.Inner = (*Protocol)(nil)
