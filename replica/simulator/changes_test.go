@@ -27,13 +27,17 @@ import (
 // sameMembers are all faults but replacements: the schedules in which the view stays what it was.
 func sameMembers() []faults.Kind { return faults.Without(faults.Kinds(), faults.Change) }
 
+// patient are those of them that members survive who suspect each other before they could have answered, or have
+// forgotten what they said: with just enough members left after an outage neither need come to an end.
+func patient() []faults.Kind { return faults.Without(sameMembers(), faults.Outage) }
+
 // plain leaves out of some kinds those that say how schedules are drawn, for mistakes that have nothing to do with that.
 func plain(kinds []faults.Kind) []faults.Kind { return faults.Without(kinds, faults.Variations()...) }
 
-// wholeDisks are the kinds without those that need members to ask each other about their disks: for mistakes that have
-// nothing to do with that.
+// wholeDisks are the kinds without those that need members to ask each other about their disks, and without those that
+// end a schedule early: for mistakes that have nothing to do with that.
 func wholeDisks() []faults.Kind {
-	return faults.Without(plain(sameMembers()), faults.OldCopy, faults.Rot)
+	return faults.Without(plain(sameMembers()), faults.OldCopy, faults.Rot, faults.Outage)
 }
 
 // changePathsFor are the paths of changes that as many schedules as seedsFor says take: clusters of one are rare.

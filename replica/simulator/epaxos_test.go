@@ -23,7 +23,7 @@ func TestEPaxosSurvivesDuels(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
 		Start: Member(epaxos.Factory), First: 1, Seeds: seedsFor(t) / 4,
-		Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Impatient: true},
+		Options: schedule.Options{Faults: patient(), RMWs: schedule.ManyRMWs, Impatient: true},
 	}, nil)
 }
 

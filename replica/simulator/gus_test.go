@@ -48,7 +48,7 @@ func TestForgetfulGusSurvives(t *testing.T) {
 		forgetful := forgetfulGus(writes)
 		for _, n := range []int{3, 4, 5, 7} {
 			same := survives(t, Search{
-				Start: forgetful, First: 1, Seeds: seedsFor(t) / 20, Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.FewRMWs, Members: []int{n}},
+				Start: forgetful, First: 1, Seeds: seedsFor(t) / 20, Options: schedule.Options{Faults: patient(), RMWs: schedule.FewRMWs, Members: []int{n}},
 			}, nil)
 			// Where members are dead for good, and others have forgotten, a read waits until the dead are replaced.
 			changing := Search{

@@ -18,7 +18,8 @@ func Ordered(operations []history.Operation) (Class, string) {
 	byKey := map[string][]history.Operation{}
 	var keys []string
 	for _, o := range operations {
-		bare := o.Request.Kind == register.RMW && o.Result.Carstamp.IsZero() // an answer that is kept may lack it
+		// An answer that is kept for duplicates may lack it, and that of a read of what was never written does.
+		bare := o.Request.Kind != register.Read && o.Result.Carstamp.IsZero()
 		if o.Result.Status != register.OK || o.Request.Stale || o.Request.Regular || bare {
 			continue
 		}
