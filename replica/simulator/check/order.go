@@ -18,8 +18,8 @@ func Ordered(operations []history.Operation) (Class, string) {
 	byKey := map[string][]history.Operation{}
 	var keys []string
 	for _, o := range operations {
-		// An answer that is kept for duplicates may lack it, and that of a read of what was never written does.
-		bare := o.Request.Kind != register.Read && o.Result.Carstamp.IsZero()
+		// An answer that is kept for duplicates may lack it; only what was never written has none.
+		bare := o.Result.Carstamp.IsZero() && (o.Request.Kind != register.Read || o.Result.Value.Present())
 		if o.Result.Status != register.OK || o.Request.Stale || o.Request.Regular || bare {
 			continue
 		}
