@@ -108,7 +108,8 @@ func TestMutantsOfMembersInChangesAreFound(t *testing.T) {
 	t.Parallel()
 	changes := []faults.Kind{faults.Change, faults.Partition}
 	wipes := []faults.Kind{faults.Change, faults.Partition, faults.Wipe, faults.Wipe}
-	few, many := schedule.Options{Faults: changes, RMWs: schedule.FewRMWs}, schedule.Options{Faults: changes, RMWs: schedule.ManyRMWs}
+	few := schedule.Options{Faults: changes, RMWs: schedule.FewRMWs}
+	many := schedule.Options{Faults: changes, RMWs: schedule.ManyRMWs}
 	mustFindEach(t, Member(abd.Factory), noticed, []hunt{
 		{"member/vote-at-once of ABD", schedule.Options{Faults: wipes, RMWs: schedule.FewRMWs}, 0, 500},
 		{"quorum/count-one-side of ABD", few, 0, 500},
@@ -283,8 +284,8 @@ func TestMistakesOfTheOperatorAreFound(t *testing.T) {
 }
 
 // drawLostTwice makes a schedule in which a member loses its disk, comes back, and loses the next one as well, while all
-// others lose their power. What it sent about a write is still on its way when it is back, and writes again. If nobody knew
-// of the second disk any more, the third one would have its number, and its tags.
+// others lose their power. What it sent about a write is still on its way when it is back, and writes again. If nobody
+// knew of the second disk any more, the third one would have its number, and its tags.
 func drawLostTwice(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s, draw := triangle(seed)

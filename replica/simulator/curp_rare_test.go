@@ -139,11 +139,7 @@ func drawForgetful(seed uint64) schedule.Schedule {
 // drawUntold is drawAlarms with one backup and one witness of five members, where a view is told to few before the
 // record of it is lost.
 func drawUntold(seed uint64) schedule.Schedule {
-	s := drawAlarms(seed)
-	for again := uint64(1); len(s.Environment.Network.Sites) != 5; again++ {
-		s = drawAlarms(seed + again<<32)
-	}
-	s.Seed = seed
+	s := schedule.OfFive(seed, drawAlarms)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 15)
 	trip := s.Environment.Retry
 	s.Environment.Partitioned.Placement.Faults = 1
@@ -183,11 +179,7 @@ func drawLeft(seed uint64) schedule.Schedule {
 // drawKept is drawLeft with five members, of which two are backups: the master is cut off with one of them, the other
 // one takes its place, and both are read.
 func drawKept(seed uint64) schedule.Schedule {
-	s := drawLeases(seed)
-	for again := uint64(1); len(s.Environment.Network.Sites) != 5; again++ {
-		s = drawLeases(seed + again<<32)
-	}
-	s.Seed = seed
+	s := schedule.OfFive(seed, drawLeases)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 17)
 	trip := s.Environment.Retry
 	s.Faults = slices.DeleteFunc(s.Faults, func(f faults.Fault) bool { return f.Kind != faults.Partition })

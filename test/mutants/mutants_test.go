@@ -9,8 +9,9 @@ import (
 	"testing/fstest"
 )
 
-// All mutants are of the code as it is, and the code with all of them compiles.
-func TestMutantsCompile(t *testing.T) {
+// load returns the module's folder, and its mutants.
+func load(t *testing.T) (string, []Mutant) {
+	t.Helper()
 	module, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -19,6 +20,12 @@ func TestMutantsCompile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return module, all
+}
+
+// All mutants are of the code as it is, and the code with all of them compiles.
+func TestMutantsCompile(t *testing.T) {
+	module, all := load(t)
 	overlay, err := Overlay(module, t.TempDir(), all)
 	if err != nil {
 		t.Fatal(err)
@@ -42,14 +49,7 @@ func TestMutantsCompile(t *testing.T) {
 // The same mutants make the same text each time: the compiler knows then what it has compiled, for the tests of other
 // packages too.
 func TestOverlaysAreEqual(t *testing.T) {
-	module, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := Load(os.DirFS("."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	module, all := load(t)
 	first := ""
 	for range 3 {
 		folder := t.TempDir()

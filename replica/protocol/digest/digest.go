@@ -7,8 +7,9 @@
 // ones.
 //
 // A field that no later step depends on, such as free memory, carries the tag `digest:"-"`. An element of a list whose
-// method Ended reports that it has does not count there, such as an operation that is over and not swept up yet. A protocol keeps its state
-// in fields: what hides in a closure is not seen. Functions are taken to be the same, and do not count.
+// method Ended reports that it has does not count there, such as an operation that is over and not swept up yet. A
+// protocol keeps its state in fields: what hides in a closure is not seen. Functions are taken to be the same, and do
+// not count.
 package digest
 
 import (

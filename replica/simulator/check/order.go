@@ -80,7 +80,8 @@ func named(operations []history.Operation) string {
 		}
 		other, known := values[o.Result.Carstamp]
 		if known && (!bytes.Equal(other, value) || other.Present() != value.Present()) {
-			return fmt.Sprintf("%q and %q have the carstamp %v, of %s of %s", other, value, o.Result.Carstamp, o.Request.Kind, o.Client)
+			return fmt.Sprintf("%q and %q have the carstamp %v, of %s of %s",
+				other, value, o.Result.Carstamp, o.Request.Kind, o.Client)
 		}
 		values[o.Result.Carstamp] = value
 	}

@@ -14,6 +14,36 @@ import (
 	"github.com/georegister/georegister/replica/simulator/kernel"
 )
 
+// drawNear makes an environment of so many sites near each other.
+func drawNear(draw kernel.Stream, name string, n int) Environment {
+	return Environment{
+		Network: drawNetwork(draw, name, n, 5*time.Millisecond, 30*time.Millisecond), Shards: 1, Jitter: 300,
+		Disks: DrawDisks(draw, n), Sealed: true, Skewed: true, ClientRTT: profile.Local,
+	}
+}
+
+// readEverywhere adds a client at each site, which reads keys of a script from a time on, until the schedule is over.
+func (s *Schedule) readEverywhere(draw kernel.Stream, script *script, from, least, most time.Duration) {
+	for home := range s.Environment.Network.Sites {
+		var reads []Planned
+		for at := from; at < s.Settle; at += draw.Between(least, most) {
+			op := script.Operation()
+			reads = append(reads, Planned{At: at, Operation: register.Operation{Kind: register.Read, Key: op.Key}})
+		}
+		s.Clients = append(s.Clients, Plan{Home: home, Operations: reads})
+	}
+}
+
+// OfFive is the schedule of a seed with five sites: of those drawn from seeds behind it, 2^32 apart, the first.
+func OfFive(seed uint64, draw func(seed uint64) Schedule) Schedule {
+	s := draw(seed)
+	for again := uint64(1); len(s.Environment.Network.Sites) != 5; again++ {
+		s = draw(seed + again<<32)
+	}
+	s.Seed = seed
+	return s
+}
+
 // Burst makes a schedule in which masters are lost with many operations that only witnesses have: clients work on a
 // few keys, syncs take their time, and whoever is master crashes, perhaps again in the recovery; then everything is
 // read. Random schedules have few operations that are not synced when a master is lost.
@@ -21,19 +51,7 @@ func Burst(seed uint64, protocols *definition.Partitioned) Schedule {
 	const ms = time.Millisecond
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 4)
 	n := 3 + 2*draw.Below(2)
-	network := profile.Profile{Name: "burst"}
-	for a := range n {
-		network.Sites = append(network.Sites, fmt.Sprint("site-", a+1))
-		network.RTT = append(network.RTT, make([]time.Duration, n))
-		network.RTT[a][a] = profile.Local
-		for b := range a {
-			rtt := draw.Between(5*ms, 30*ms)
-			network.RTT[a][b], network.RTT[b][a] = rtt, rtt
-		}
-	}
-	env := Environment{
-		Network: network, Shards: 1, Jitter: 300, Disks: DrawDisks(draw, n), Sealed: true, Skewed: true, ClientRTT: profile.Local,
-	}
+	env := drawNear(draw, "burst", n)
 	trip := 40*ms + 4*env.Slowest()
 	env.Retry, env.Suspect, env.Patience = trip, 3*trip, 6*trip
 	env.Partitioned = &Partitioned{
@@ -89,14 +107,7 @@ func Burst(seed uint64, protocols *definition.Partitioned) Schedule {
 		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Crash, Node: 1, At: crash + 25*trip, For: 4 * trip, Rate: 500})
 	}
 	s.Settle = crash + 30*trip
-	for home := range n {
-		var reads []Planned
-		for at := crash; at < s.Settle; at += draw.Between(trip/2, 3*trip) {
-			op := script.Operation()
-			reads = append(reads, Planned{At: at, Operation: register.Operation{Kind: register.Read, Key: op.Key}})
-		}
-		s.Clients = append(s.Clients, Plan{Home: home, Operations: reads})
-	}
+	s.readEverywhere(draw, script, crash, trip/2, 3*trip)
 	return s
 }
 
@@ -186,11 +197,7 @@ func Leases(seed uint64, protocols *definition.Partitioned) Schedule {
 // CopyBurst is Burst with two witnesses, of which the disk of one goes back shortly before the first crash.
 // Until then each update has a key of its own, mostly, and nobody reads, so that there is much that is not synced.
 func CopyBurst(seed uint64, protocols *definition.Partitioned, kind faults.Kind) Schedule {
-	s := Burst(seed, protocols)
-	for again := uint64(1); len(s.Environment.Network.Sites) != 5; again++ {
-		s = Burst(seed+again<<32, protocols)
-	}
-	s.Seed = seed
+	s := OfFive(seed, func(seed uint64) Schedule { return Burst(seed, protocols) })
 	s.Environment.Doubtful = true
 	s.Environment.Partitioned.Spares += 4
 	s.Environment.Partitioned.FalseAlarms = 0 // the other witness has to stay
@@ -218,19 +225,7 @@ func LeaderLoss(seed uint64, options Options) Schedule {
 	const ms = time.Millisecond
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 5)
 	n := 3 + 2*draw.Below(2)
-	network := profile.Profile{Name: "leader-loss"}
-	for a := range n {
-		network.Sites = append(network.Sites, fmt.Sprint("site-", a+1))
-		network.RTT = append(network.RTT, make([]time.Duration, n))
-		network.RTT[a][a] = profile.Local
-		for b := range a {
-			rtt := draw.Between(5*ms, 30*ms)
-			network.RTT[a][b], network.RTT[b][a] = rtt, rtt
-		}
-	}
-	env := Environment{
-		Network: network, Shards: 1, Jitter: 300, Disks: DrawDisks(draw, n), Sealed: true, Skewed: true, ClientRTT: profile.Local,
-	}
+	env := drawNear(draw, "leader-loss", n)
 	trip := 40*ms + 4*env.Slowest()
 	env.Retry, env.Suspect, env.Patience = trip, 3*trip, 12*trip
 	if draw.Chance(300) {
@@ -268,13 +263,6 @@ func LeaderLoss(seed uint64, options Options) Schedule {
 		s.Clients = append(s.Clients, p)
 	}
 	s.Settle = crash + 25*trip
-	for home := range n {
-		var reads []Planned
-		for at := crash; at < s.Settle; at += draw.Between(trip/4, 2*trip) {
-			op := script.Operation()
-			reads = append(reads, Planned{At: at, Operation: register.Operation{Kind: register.Read, Key: op.Key}})
-		}
-		s.Clients = append(s.Clients, Plan{Home: home, Operations: reads})
-	}
+	s.readEverywhere(draw, script, crash, trip/4, 2*trip)
 	return s
 }

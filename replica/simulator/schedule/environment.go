@@ -51,17 +51,23 @@ func (e *Environment) StaleBound() time.Duration {
 	return e.Partitioned.Sync.WithDefaults().Lease
 }
 
-func drawEnvironment(draw kernel.Stream, n, shards int) Environment {
-	network := profile.Profile{Name: "random", RTT: make([][]time.Duration, n)}
+// drawNetwork makes a network of so many sites, with round trips in a range.
+func drawNetwork(draw kernel.Stream, name string, n int, least, most time.Duration) profile.Profile {
+	network := profile.Profile{Name: name, RTT: make([][]time.Duration, n)}
 	for a := range n {
 		network.Sites = append(network.Sites, "site-"+strconv.Itoa(a+1))
 		network.RTT[a] = make([]time.Duration, n)
 		network.RTT[a][a] = profile.Local
 		for b := range a {
-			rtt := draw.Between(4*time.Millisecond, 60*time.Millisecond)
+			rtt := draw.Between(least, most)
 			network.RTT[a][b], network.RTT[b][a] = rtt, rtt
 		}
 	}
+	return network
+}
+
+func drawEnvironment(draw kernel.Stream, n, shards int) Environment {
+	network := drawNetwork(draw, "random", n, 4*time.Millisecond, 60*time.Millisecond)
 	env := Environment{
 		Network: network, Shards: shards, Sealed: true, Skewed: true, Shuffled: draw.Chance(500),
 		ClientRTT: profile.Local,
