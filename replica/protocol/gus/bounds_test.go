@@ -306,3 +306,56 @@ func TestAReadLeavesOutWhatNobodyCanDecide(t *testing.T) {
 		}
 	}
 }
+
+// What is below that, and undecided, is decided by those that have nothing above it, whatever the one that voted has:
+// that would answer first each time, and the read would begin anew for good.
+func TestAReadDecidesWhatIsBelow(t *testing.T) {
+	a := newAlone(5)
+	now := protocol.Instant(0)
+	read := a.submit(register.Read, 1, "", 0).Send[0].Message
+	asks := func(kind peerv1.Kind, timestamp uint64) *peerv1.Message {
+		t.Helper()
+		for range 10 {
+			for _, envelope := range a.tick(&now) {
+				if m := envelope.Message; m.Kind == kind && (kind == peerv1.Kind_GUS_READ || m.Timestamp == timestamp) {
+					return m
+				}
+			}
+		}
+		t.Fatalf("it sends no %v of tag %d: %v", kind, timestamp, a.took)
+		return nil
+	}
+	says := func(to *peerv1.Message, timestamp, origin uint64, says *peerv1.Gus, members ...view.MemberID) {
+		for _, from := range members {
+			m := message(to.Kind+1, timestamp, 2, origin)
+			m.Op, m.Gus = to.Op, says.CloneVT()
+			m.Gus.Origin, m.Gus.Round, m.Gus.Proposer, m.Gus.NewestWriter = origin, to.Gus.Round, to.Gus.Proposer, m.Writer
+			a.Receive(from, m)
+		}
+	}
+	undecided := &peerv1.Gus{}
+	says(read, 9, 5, undecided, 2) // a vote for the second tag of a write
+	says(read, 7, 7, undecided, 3) // another write
+	says(asks(peerv1.Kind_GUS_LOCK, 9), 9, 5, &peerv1.Gus{Forgotten: true, Newest: 7}, 3, 4, 5)
+	read = asks(peerv1.Kind_GUS_READ, 0)
+	says(read, 9, 5, undecided, 2)
+	says(read, 7, 7, undecided, 3, 4, 5)
+	lock := asks(peerv1.Kind_GUS_LOCK, 7)
+	says(lock, 7, 7, &peerv1.Gus{Newest: 9}, 2)
+	says(lock, 7, 7, &peerv1.Gus{Newest: 7}, 3)
+	says(lock, 7, 7, &peerv1.Gus{Newest: 7}, 4)
+	commit := asks(peerv1.Kind_GUS_COMMIT, 7)
+	says(commit, 7, 7, undecided, 2, 3)
+	done := completed(a.turn())
+	if len(done) != 1 || done[0].Result.Carstamp.Timestamp != 7 {
+		t.Errorf("it ends with %+v, want what has tag 7", done)
+	}
+}
+
+// tick lets a second pass, and returns what the member sends then.
+func (a *alone) tick(now *protocol.Instant) []protocol.Envelope {
+	*now = now.Add(time.Second)
+	a.Tick(*now)
+	e := a.turn()
+	return append(e.Send, e.SendAfterPersist...)
+}

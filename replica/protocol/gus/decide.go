@@ -85,10 +85,11 @@ func (p *Protocol) promised(o *operation, from view.MemberID, m *peerv1.Message)
 	}
 	o.sure = o.sure || m.Gus.Held && m.Gus.Born != 0
 	o.seen = max(o.seen, m.Gus.Newest)
-	if o.origin.Less(tag(m.Gus.Newest, m.Gus.NewestWriter)) {
-		o.beyond = from
-	} else {
+	switch {
+	case !o.origin.Less(tag(m.Gus.Newest, m.Gus.NewestWriter)):
 		o.holders.Answer(p.Incarnations, from)
+	case !o.left.Answered(p.Incarnations, from):
+		o.beyond = from
 	}
 	if p.quorum(&o.answered, 0) {
 		p.choose(o)
@@ -103,8 +104,8 @@ func (p *Protocol) choose(o *operation) {
 	case o.timestamp != o.origin.Timestamp:
 		// The writer changed the tag, so it did not keep the first one; and nobody had it decided for that.
 		p.commit(o, o.timestamp)
-	case p.quorum(&o.holders, 0) || o.sure && o.writes() && !o.unsure:
-		// A quorum holds the first tag, and nothing newer. Or one of three has voted for it, in the view in which the write
+	case p.holdsFirst(o) || o.sure && o.writes() && !o.unsure:
+		// Nothing newer had ended when the write began. Or one of three has voted for it, in the view in which the write
 		// began: whatever was done before that was known to it or to the writer, and its writer has not changed the tag.
 		p.commit(o, o.origin.Timestamp)
 	case o.sure && o.writes():
@@ -115,12 +116,23 @@ func (p *Protocol) choose(o *operation) {
 		r := p.load(o.Key)
 		p.Took(pathWriteRetags)
 		p.commit(o, p.nextTimestamp(o, &r))
+	case o.beyond == 0:
+		// Some of those that have answered have what this read leaves out: more have to.
 	default:
 		// There is a larger tag: a read needs nothing of this write.
 		p.Took(pathReadOvertaken)
 		o.need = o.beyond
 		p.read(o)
 	}
+}
+
+// holdsFirst reports whether so many hold the first tag and nothing newer that nothing newer had ended when the write
+// began: a quorum, or where a read leaves out what others have, members that meet each quorum.
+func (p *Protocol) holdsFirst(o *operation) bool {
+	if !o.below.IsZero() {
+		return o.holders.Meets(p.Incarnations, 0)
+	}
+	return p.quorum(&o.holders, 0)
 }
 
 // decided ends an operation whose write has its tag for good. The others are told, off the critical path: only then a

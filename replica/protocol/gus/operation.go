@@ -59,6 +59,7 @@ type operation struct {
 	// Its answer is waited for, until the question is asked again: it has a larger tag; 0: nobody's.
 	need  view.MemberID
 	below register.Carstamp // undecided tags from here on can't be decided, and are left out; zero: none are
+	left  quorum.Tally      // who has had such a tag
 	// What is final and no less may be returned at once: a quorum has told of no more; zero: not known.
 	least register.Carstamp
 
@@ -224,7 +225,7 @@ func (p *Protocol) forgotten(o *operation, from view.MemberID, m *peerv1.Message
 	switch lost := o.forgot.Meets(p.Incarnations, 0); {
 	case o.writes() && lost:
 		p.giveUp(o, unremembered)
-	case !o.writes() && o.tag().Less(tag(m.Gus.Newest, m.Gus.NewestWriter)):
+	case !o.writes() && o.tag().Less(tag(m.Gus.Newest, m.Gus.NewestWriter)) && !o.left.Answered(p.Incarnations, from):
 		o.need = from
 		p.read(o)
 	case !o.writes() && lost:

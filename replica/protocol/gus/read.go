@@ -20,6 +20,7 @@ func (p *Protocol) read(o *operation) {
 	o.asked = v
 	o.answered.Restart()
 	if o.leavesOut(v.Carstamp, of != nil) {
+		o.left.Answer(p.Incarnations, p.Config.Self)
 		p.find(o, register.Versioned{}, nil)
 		p.ask(o, p.everyone(o))
 		return
@@ -117,6 +118,11 @@ func (p *Protocol) onReadReply(o *operation, from view.MemberID, m *peerv1.Messa
 		return // it ended with what was learned
 	}
 	if o.leavesOut(v.Carstamp, !m.Gus.Final) {
+		o.left.Answer(p.Incarnations, from)
+		if o.need == from {
+			o.need = 0
+			p.found(o)
+		}
 		return // it may be final when it is asked again
 	}
 	o.answered.Answer(p.Incarnations, from)
