@@ -81,6 +81,8 @@ type Measured struct {
 	Operations int                 // started, warm-up and final reads included
 	History    []history.Operation // all of them
 	Events     uint64              // of the simulator
+	Messages   uint64              // that members and witnesses sent each other
+	Batches    uint64              // of records that members wrote
 	Faults     int                 // injected
 }
 
@@ -141,6 +143,7 @@ func Measure(ctx context.Context, x Experiment) (Measured, error) {
 	operations := w.Clients.Recorder.Operations()
 	m.History = operations
 	m.Operations, m.Events, m.Faults = len(operations), w.Events, len(s.Faults)
+	m.Messages, m.Batches = w.Network.Carried, w.Batches
 	if class == "" {
 		class, reason = w.judge(operations, cmp.Or(x.judgeFor, measureCheck))
 	}

@@ -38,6 +38,7 @@ type Cluster struct {
 	FirstAsked []*Node // by site: the node that its clients ask first
 	Clients    *clients.Population
 	commits    check.Commits
+	Batches    uint64 // that members handed to their disks
 
 	Draw    kernel.Stream // of what is decided about members
 	Unheard int           // the node that no other says to hear at the moment, or none

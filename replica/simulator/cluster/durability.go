@@ -41,6 +41,7 @@ func (nd *Node) flush(index int) {
 	nd.complete(e.Complete)
 	switch {
 	case e.Persist.Sequence != 0:
+		w.Batches++
 		nd.Log.Entries = append(nd.Log.Entries, machine.Entry{Shard: index, Batch: e.Persist, Send: e.SendAfterPersist, Complete: e.CompleteAfterPersist})
 		nd.sync()
 	case len(nd.Log.Entries) == 0:

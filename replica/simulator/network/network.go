@@ -19,7 +19,8 @@ type Network struct {
 	Diagram *diagram.Diagram
 	Faults  []*faults.Injected         // of the run; of two of one kind, the later is in force
 	Strikes map[uint64]schedule.Strike // of messages, by their numbers
-	Sent    uint64                     // messages, but for those about disks
+	Sent    uint64                     // messages, but for those about disks, until faults were over
+	Carried uint64                     // all messages
 
 	env   *schedule.Environment
 	ends  Ends
@@ -96,6 +97,7 @@ type Message struct {
 
 // Carry takes a message over a link, as the faults in force have it.
 func (n *Network) Carry(m Message) {
+	n.Carried++
 	l, content := n.link(m.From, m.To), m.Content
 	draw := l.drawFor(content)
 	strike := n.strike(content)

@@ -5,40 +5,52 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
 
-// experiment is a run without faults. What a mutant makes slower in it is found: latencies are what a fast path, or to
-// ask the nearest alone, is for, and no history tells of them.
+// experiment is a run without faults. What a mutant makes slower or costlier in it is found: latencies are what a fast
+// path, or to ask the nearest alone, is for, and no history tells of them, nor of messages that nobody needs.
 type experiment struct{ by, sites, workload, conflict string }
 
 var experiments = []experiment{
 	{"reads and writes of five", "5", "ycsb-a", "0.02"},
 	{"rmws of five on few keys", "5", "40:40:20", "0.3"},
 	{"reads and writes of three", "3", "ycsb-a", "0.3"},
+	{"reads of five on few keys", "5", "95:5:0", "0.5"},
+	{"one key of five", "5", "ycsb-a", "1"},
+	{"rmws of three", "3", "0:0:100", "0.3"},
 }
 
-// slower is how many times what it was a latency has to be, in each of the two figures that are compared: a mutant may
-// change the order of events, and so any latency a little.
+// slower is how many times what it was a latency has to be, in each of the two figures that are compared, or the number
+// of messages or batches: a mutant may change the order of events, and so any figure a little.
 const slower = 1.1
 
-// figures are what an experiment says of a kind of operation.
+// figures are what an experiment says of a kind of operation, of all sites or of one.
 type figures struct {
-	Overall struct {
-		Count      int     `json:"count"`
-		Typical    float64 `json:"p50_ms"`
-		Late       float64 `json:"p90_ms"`
-		RoundTrips float64 `json:"round_trips"`
-	} `json:"overall"`
+	Count      int     `json:"count"`
+	Typical    float64 `json:"p50_ms"`
+	Late       float64 `json:"p90_ms"`
+	RoundTrips float64 `json:"round_trips"`
+	Fast       float64 `json:"fast_path_rate"`
 }
 
-// measured is what came of an experiment: the figures by kind of operation, none if the protocol has no such operations.
+// measured is what came of an experiment: the figures by kind of operation, none if the protocol has no such operations,
+// and what an operation costs.
 type measured struct {
-	Verdict    string             `json:"verdict"`
-	Operations map[string]figures `json:"operations"`
+	Verdict    string `json:"verdict"`
+	Operations map[string]struct {
+		Overall figures            `json:"overall"`
+		Sites   map[string]figures `json:"sites"`
+	} `json:"operations"`
+	messages, batches float64 // for each operation
 }
+
+// costs is where the program tells how many operations there were, messages, and batches of records.
+var costs = regexp.MustCompile(`: (\d+) operations, \d+ faults, (\d+) messages, (\d+) batches`)
 
 // measurements are those of the code without a mutant, by protocol and experiment. The zero value has none.
 type measurements struct {
@@ -102,6 +114,12 @@ func measure(ctx context.Context, program, mutant, protocol string, e experiment
 			m.Verdict = "" // there is no such experiment of the protocol
 		}
 	}
+	if told := costs.FindStringSubmatch(out); told != nil {
+		operations, _ := strconv.ParseFloat(told[1], 64)
+		messages, _ := strconv.ParseFloat(told[2], 64)
+		batches, _ := strconv.ParseFloat(told[3], 64)
+		m.messages, m.batches = messages/operations, batches/operations
+	}
 	return m, nil
 }
 
@@ -111,16 +129,38 @@ func compare(was, is measured) (how, why string) {
 		return "verdict", fmt.Sprintf("%s, not %s", is.Verdict, was.Verdict)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(was.Operations)) {
-		a, b := was.Operations[kind].Overall, is.Operations[kind].Overall
-		switch {
-		case b.Count == 0 && a.Count > 0:
+		a, b := was.Operations[kind], is.Operations[kind]
+		if b.Overall.Count == 0 && a.Overall.Count > 0 {
 			return "stuck", fmt.Sprintf("no %s ended", kind)
-		case b.Typical > slower*a.Typical && b.Late > slower*a.Late:
-			return "slower", fmt.Sprintf("%s: half take more than %.0f ms, not %.0f, and a tenth more than %.0f, not %.0f", kind,
-				b.Typical, a.Typical, b.Late, a.Late)
-		case b.RoundTrips > a.RoundTrips+0.2:
-			return "slower", fmt.Sprintf("%s: %.2f round trips, not %.2f", kind, b.RoundTrips, a.RoundTrips)
+		}
+		if why := compareFigures(a.Overall, b.Overall); why != "" {
+			return "slower", fmt.Sprintf("%s: %s", kind, why)
+		}
+		for _, site := range slices.Sorted(maps.Keys(a.Sites)) {
+			if why := compareFigures(a.Sites[site], b.Sites[site]); why != "" {
+				return "slower", fmt.Sprintf("%s at %s: %s", kind, site, why)
+			}
 		}
 	}
+	switch {
+	case is.messages > slower*was.messages:
+		return "costlier", fmt.Sprintf("%.2f messages for each operation, not %.2f", is.messages, was.messages)
+	case is.batches > slower*was.batches:
+		return "costlier", fmt.Sprintf("%.2f batches of records for each operation, not %.2f", is.batches, was.batches)
+	}
 	return "", ""
+}
+
+// compareFigures says what is worse, or nothing. A site has a hundred operations or fewer of a kind.
+func compareFigures(was, is figures) string {
+	switch {
+	case is.Typical > slower*was.Typical && is.Late > slower*was.Late:
+		return fmt.Sprintf("half take more than %.0f ms, not %.0f, and a tenth more than %.0f, not %.0f",
+			is.Typical, was.Typical, is.Late, was.Late)
+	case is.RoundTrips > was.RoundTrips+0.2:
+		return fmt.Sprintf("%.2f round trips, not %.2f", is.RoundTrips, was.RoundTrips)
+	case is.Fast < was.Fast-0.2:
+		return fmt.Sprintf("%.2f take the fast path, not %.2f", is.Fast, was.Fast)
+	}
+	return ""
 }

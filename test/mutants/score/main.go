@@ -29,6 +29,7 @@ type options struct {
 	page      string
 	parallel  int
 	tests     bool
+	build     string
 }
 
 func main() {
@@ -45,6 +46,8 @@ func main() {
 	flag.IntVar(&o.parallel, "parallel", 0, "how many mutants are run at once (default: as many as there are processors)")
 	flag.BoolVar(&o.tests, "tests", false,
 		"also run the tests of each mutant's package; what they find is told apart, and does not count")
+	flag.StringVar(&o.build, "build", "",
+		"only make this program with the drawn mutants, of which "+mutants.Variable+" chooses one by name")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -98,6 +101,9 @@ func (o options) run(ctx context.Context) error {
 			r.drawn = append(r.drawn, s)
 		}
 	}
+	if o.build != "" {
+		return r.build(ctx, o.build)
+	}
 	if err := r.run(ctx); err != nil {
 		return err
 	}
@@ -114,17 +120,25 @@ func folder() (string, error) {
 }
 
 // build makes the program with all drawn mutants.
-func (r *runner) build(ctx context.Context, to string) (program string, err error) {
+func (r *runner) build(ctx context.Context, program string) error {
+	program, err := filepath.Abs(program)
+	if err != nil {
+		return err
+	}
+	to, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(to)
 	overlay, err := mutants.Overlay(r.module, to, generate.Mutants(r.drawn))
 	if err != nil {
-		return "", err
+		return err
 	}
-	program = filepath.Join(to, "georegister")
 	fmt.Fprintf(os.Stderr, "compiling one program with %d mutants\n", len(r.drawn))
 	c := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", program, "./cmd/georegister")
 	c.Dir = r.module
 	if text, err := c.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build -overlay: %w\n%s", err, text)
+		return fmt.Errorf("go build -overlay: %w\n%s", err, text)
 	}
-	return program, nil
+	return nil
 }

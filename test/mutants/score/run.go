@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -100,8 +101,8 @@ func (r *runner) run(ctx context.Context) (err error) {
 	}
 	defer os.RemoveAll(to)
 	r.began = time.Now()
-	program, err := r.build(ctx, to)
-	if err != nil {
+	program := filepath.Join(to, "georegister")
+	if err := r.build(ctx, program); err != nil {
 		return err
 	}
 	for _, next := range r.steps() {
