@@ -254,7 +254,8 @@ func (f simulateFlags) runProtocol(c *cobra.Command, name string) error {
 		return err
 	}
 	took := time.Since(began)
-	fmt.Fprintf(c.ErrOrStderr(), "%v simulated in %v: %d operations, %d faults, %d messages, %d batches written, %d events, %.0f events/s\n",
+	fmt.Fprintf(c.ErrOrStderr(),
+		"%v simulated in %v: %d operations, %d faults, %d messages, %d batches written, %d events, %.0f events/s\n",
 		f.duration, took.Round(time.Millisecond), m.Operations, m.Faults, m.Messages, m.Batches, m.Events,
 		float64(m.Events)/took.Seconds())
 	if !m.OK() {

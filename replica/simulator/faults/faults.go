@@ -41,8 +41,8 @@ const Limits Kind = "limits"
 const InFlight Kind = "in-flight"
 
 // Mix is no fault either: schedules differ more in what they are made of. Many have few of the kinds of faults, and no
-// changes of members among them; few members, or many keys; members that suspect each other at once; clocks that stand
-// still in a pause.
+// changes of members among them, and others many changes, one after the other; few members, or many keys; members that
+// suspect each other at once; clocks that stand still in a pause.
 const Mix Kind = "mix"
 
 // Burst is no fault either: some schedules are made to lose leaders or masters with much in progress.

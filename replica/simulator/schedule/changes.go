@@ -14,7 +14,7 @@ func (s *Schedule) drawChanges(seed uint64, n int, options Options) {
 	draw := kernel.NewStream(seed, kernel.ForChanges, 0)
 	size, join := n, 0
 	var changes []faults.Fault
-	for range 1 + draw.Below(3) {
+	for range 1 + draw.Below(3) + options.changes {
 		f := faults.Fault{
 			Kind:  faults.Change,
 			At:    draw.Between(s.Settle/20, s.Settle*5/10),

@@ -59,6 +59,9 @@ func mixed(seed uint64, options Options) (Options, func(*Schedule)) {
 		options.Impatient, options.Faults = true, faults.Without(options.Faults, faults.Outage)
 	}
 	stops := draw.Chance(300)
+	if draw.Chance(500) {
+		options.changes = 3 + draw.Below(6)
+	}
 	return options, func(s *Schedule) {
 		// Leases are promised by clocks that count what a machine was suspended for.
 		s.Environment.ClockStops = stops && options.Partitioned == nil

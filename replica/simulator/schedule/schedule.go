@@ -112,6 +112,8 @@ type Options struct {
 
 	OperatorPolicy bool // members change by the operator's policy in every world, not only in some
 	Dedicated      bool // every world's witnesses have pods of their own, not only some worlds'
+
+	changes int // of members, beyond the few that a schedule has
 }
 
 // Shares of read-modify-writes for Options.RMWs: of a protocol that has them, and of one that refuses them.
@@ -196,7 +198,7 @@ func Draw(seed uint64, options Options) Schedule {
 		s.drawFaults(draw, n, drawKinds(draw, kinds), 6+draw.Below(10))
 	}
 	if slices.Contains(options.Faults, faults.Change) && options.Partitioned == nil {
-		s.stretch(2)
+		s.stretch(2 + time.Duration(options.changes)/3)
 		s.drawChanges(seed, n, options)
 	}
 	if options.Partitioned != nil {
