@@ -101,7 +101,7 @@ func drawn(options schedule.Options) func(seed uint64) schedule.Schedule {
 
 // harm counts what is more than that members don't go on, which was not the mistake's harm.
 func harm(class check.Class) bool {
-	return !slices.Contains([]check.Class{check.Stuck, check.Unbounded, check.Undecided, check.Believed}, class)
+	return !slices.Contains([]check.Class{check.Stuck, check.Unbounded, check.Undecided, check.Believed, check.Breach}, class)
 }
 
 // found counts a class; an empty one stands for what clients notice.

@@ -116,6 +116,9 @@ func play(ctx context.Context, s schedule.Schedule, start Start, wanted watch) (
 	if class == "" {
 		class, reason = w.Trusted()
 	}
+	if class == "" {
+		class, reason = w.Breach()
+	}
 	if class != "" {
 		o.Failure = &Failure{Class: class, Reason: reason, Schedule: s, start: start}
 	}

@@ -63,7 +63,8 @@ var areas = []struct {
 	}},
 	{"replica/simulator/coverage", []string{"replica/register", "replica/simulator/schedule"}},
 	{"replica/simulator/check", []string{
-		"api/peer", "replica/register", "replica/history", "replica/simulator/diagram", "replica/simulator/schedule",
+		"api/peer", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol", "replica/history",
+		"replica/simulator/diagram", "replica/simulator/schedule", "witness/core",
 	}},
 	{"replica/simulator/network", []string{
 		"api/peer", "replica/simulator/kernel", "replica/simulator/diagram", "replica/simulator/faults", "replica/simulator/schedule",
@@ -82,7 +83,7 @@ var areas = []struct {
 	{"replica/simulator/members", []string{
 		"api/peer", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol", "replica/history",
 		"replica/simulator/kernel", "replica/simulator/diagram", "replica/simulator/faults", "replica/simulator/schedule",
-		"replica/simulator/cluster",
+		"replica/simulator/check", "replica/simulator/cluster",
 	}},
 	{"replica/simulator", []string{
 		"api/peer", "api/witness", "api/v1alpha1", "replica/register", "replica/view", "replica/membership",

@@ -33,6 +33,8 @@ const (
 	// The carstamps of answers are not in the order of what clients saw.
 	Disordered Class = "disordered"
 	Miscount   Class = "miscount" // a counter or log does not hold each acknowledged rmw exactly once
+	// A member, a witness, or whoever decides on members did what the protocol forbids, and nobody saw harm of that yet.
+	Breach Class = "breach"
 )
 
 // Linearizable checks a history whose last reads follow everything else; patience bounds each check, in real time.

@@ -39,6 +39,8 @@ type Cluster struct {
 	Clients    *clients.Population
 	commits    check.Commits
 	Batches    uint64 // that members handed to their disks
+	logs       check.Logs
+	breach     error // the first of those that Breaches was told of
 
 	Draw    kernel.Stream // of what is decided about members
 	Unheard int           // the node that no other says to hear at the moment, or none
@@ -219,6 +221,22 @@ func (nd *Node) GiveUp() {
 	if nd.World.Environment.Partitioned != nil {
 		nd.World.LoseBeside(nd, 0)
 	}
+}
+
+// Breaches notes what the protocol forbids, if err is not nil. The run goes on: what clients see of it tells more.
+func (w *Cluster) Breaches(err error) {
+	if w.breach == nil && err != nil {
+		w.breach = err
+		w.Diagram.Remark("%v", err)
+	}
+}
+
+// Breach is the failure of a run in which something was done that the protocol forbids.
+func (w *Cluster) Breach() (check.Class, string) {
+	if w.breach == nil {
+		return "", ""
+	}
+	return check.Breach, w.breach.Error()
 }
 
 // Trusted is the failure of a member that has voted on an older copy of its disk, where nobody saw any harm of that:

@@ -23,6 +23,9 @@ func (w *Cluster) send(from *Node, shard int, envelopes []protocol.Envelope) {
 				w.Fail("%w", err)
 			}
 		}
+		if w.Environment.Partitioned == nil {
+			w.judgeSent(from, shard, e)
+		}
 		w.transmit(from, to, e.Message)
 	}
 }

@@ -79,6 +79,7 @@ func (nd *Node) complete(completions []protocol.Completion) {
 			nd.fenced(who.barrier, who.shard, c.Result)
 			continue
 		}
+		nd.World.judgeAnswered(nd, who.client.Operation, c.Result)
 		nd.respond(who, c.Result.Behind(who.waited))
 	}
 }

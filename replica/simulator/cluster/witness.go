@@ -1,12 +1,14 @@
 package cluster
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/view"
 	"github.com/georegister/georegister/witness/core"
 )
@@ -24,6 +26,7 @@ type witness struct {
 	Follows view.MemberID // the one in whose place it came since that was away or lost, or 0
 	begun   int           // how many of its disks it has started on
 	Stale   bool          // its disk was put back from an older copy
+	said    check.Witness // what it has answered for
 	Lacks   []uint32      // the partitions of which that has forgotten promises
 }
 
@@ -53,6 +56,9 @@ func (x *witness) start() {
 		return
 	}
 	x.Core = made
+	w.Breaches(x.named(x.said.Begins(x.node.Disk(), x.Stale, start, x.Log, func(log [][]byte) (*core.Witness, error) {
+		return x.Restored(log, 0)
+	})))
 	x.returns()
 	if x.node.Draw.Chance(300) { // its log is written anew
 		x.Log = made.Snapshot()
@@ -70,6 +76,7 @@ func (x *witness) Restored(log [][]byte, start uint64) (*core.Witness, error) {
 
 func (x *witness) receive(in *Input) {
 	if in.Message.Witness != nil {
+		x.said.Asks(uint32(in.from), in.Message.Witness, x.Core)
 		x.Core.Receive(uint32(in.from), in.Message.Witness)
 	}
 }
@@ -81,6 +88,7 @@ func (x *witness) flush() {
 		x.forgot(e.Forgotten)
 		return
 	}
+	x.node.World.Breaches(x.named(x.said.Goes()))
 	x.send(e.Send)
 	if len(e.Persist)+len(e.After) > 0 {
 		x.waiting = append(x.waiting, answers{e.Persist, e.After})
@@ -92,6 +100,14 @@ func (x *witness) flush() {
 			x.node.World.Fail("%s holds %d requests in %d slots", x.node.Name(), life.Held, life.Slots)
 		}
 	}
+}
+
+// named says which witness an error is about, if there is one.
+func (x *witness) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", x.node.Name(), err)
 }
 
 // checkDoubt sees to it that a witness is not believed on an older copy of its disk: all members have noted what that
@@ -119,6 +135,7 @@ func (x *witness) synced() {
 	x.node.World.Diagram.Note(x.node.Index, "durable: %d batches", len(done))
 	for _, a := range done {
 		x.Log = append(x.Log, a.records...)
+		x.node.World.Breaches(x.named(x.said.Durable(a.records)))
 	}
 	x.sync()
 	for _, a := range done {
@@ -144,6 +161,7 @@ func (x *witness) Lose() {
 func (x *witness) send(envelopes []core.Envelope) {
 	w := x.node.World
 	for _, e := range envelopes {
+		w.Breaches(x.named(x.said.Answers(e.To, e.Message)))
 		if n := len(e.Message.Requests); e.Message.Kind == witnessv1.Kind_RECOVERY_DATA_REPLY && n > 1 { // they commute
 			from := x.node.Draw.Below(n)
 			e.Message.Requests = append(slices.Clone(e.Message.Requests[from:]), e.Message.Requests[:from]...)

@@ -3,6 +3,7 @@ package members
 import (
 	"slices"
 
+	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/cluster"
 	"github.com/georegister/georegister/replica/simulator/faults"
 
@@ -46,9 +47,10 @@ func (m *Manager) step() {
 	case c != nil && !c.concluded:
 		s.Join, s.Leave = m.founders(c), c.leaving
 	}
-	switch d := membership.Decide(s); {
+	d := membership.Decide(s)
+	m.Breaches(check.Decision(s, d))
+	switch {
 	case d.Err != nil:
-		m.Fail("%w", d.Err)
 	case d.Changed():
 		m.Take(c, d)
 	case v.Joint() || d.Wait == membership.ForView:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/cluster"
 	"github.com/georegister/georegister/replica/simulator/diagram"
 	"github.com/georegister/georegister/replica/simulator/faults"
@@ -23,6 +24,7 @@ func (m *Manager) Add(v view.View) int {
 			m.Fail("two views of epoch %d were recorded", v.Epoch)
 		}
 	}
+	m.Breaches(check.View(v))
 	m.Made = append(m.Made, cluster.Made{View: v, Digest: digest, Losses: m.Losses})
 	return len(m.Made) - 1
 }
@@ -40,9 +42,11 @@ func (m *Manager) LoseRecord() {
 
 // write makes a view the record.
 func (m *Manager) write(v view.View) {
-	if m.Made[m.Record].Held {
+	before := &m.Made[m.Record]
+	if before.Held {
 		m.Former = m.Record
 	}
+	m.Breaches(check.Succession(before.View, v, membership.Recovered(v)))
 	m.Record = m.Add(v)
 	m.Diagram.Remark("the record is the view of epoch %d: %s", v.Epoch, diagram.MembersText(v)+diagram.KeepersText(v))
 	if m.Forget != nil && m.Losses == 0 && !m.Settled {

@@ -1,0 +1,30 @@
+package simulator
+
+import (
+	"testing"
+
+	"github.com/georegister/georegister/replica/protocol/abd"
+	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/test/mutants"
+)
+
+// What clients notice after a rare chain of events only, the rules of members, witnesses and decisions show at once.
+func TestBreachesAreFound(t *testing.T) {
+	t.Parallel()
+	breach := byClass(found(check.Breach))
+	changes := schedule.Options{Faults: []faults.Kind{faults.Change}, RMWs: schedule.FewRMWs}
+	mustFindEach(t, Member(abd.Factory), breach, []hunt{
+		{"quorum/count-oneself-twice", changes, 0, 5},
+		{"view/cover-by-joining", changes, 0, 300},
+		{"membership/wait-for-nobody", changes, 0, 100},
+	})
+	program := mutants.Build(t)
+	for mutant, draw := range map[string]func(uint64) schedule.Schedule{
+		"core/compact-without-freeze": drawn(curpOptions(plain(faults.CURPKinds())...)),
+		"core/believe-half":           drawn(curpOptions(faults.OldCopy, faults.Crash, faults.Partition, faults.Loss)),
+	} { // order is irrelevant: each is a test
+		program.Run(t, mutant, mutant, func(t *testing.T) { mustFail(t, draw, nil, 0, 500, breach) })
+	}
+}

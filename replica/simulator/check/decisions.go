@@ -1,0 +1,188 @@
+package check
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Succession holds a view against the one that it follows in the record: what it may change, and what must stay. After
+// a lost quorum (rescue) it has those that are left.
+func Succession(before, next view.View, rescue bool) error {
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("the view of epoch %d follows that of epoch %d: %w", next.Epoch, before.Epoch, fmt.Errorf(format, args...))
+	}
+	finished := before.Joint() && !next.Joint() && slices.Equal(next.IDs(), before.After().IDs())
+	switch {
+	case next.Epoch != before.Epoch+1:
+		return fail("epochs count one by one")
+	case next.Cluster != before.Cluster || next.Level != before.Level:
+		return fail("it is of cluster %q at level %d, not of %q at %d", next.Cluster, next.Level, before.Cluster, before.Level)
+	case next.LastIssued() < before.LastIssued():
+		return fail("the highest id that was ever given falls from %d to %d", before.LastIssued(), next.LastIssued())
+	case (finished || rescue) != (next.Since == next.Epoch) || !(finished || rescue) && next.Since != before.Since:
+		return fail("it has its members since epoch %d, and they were others since %d", next.Since, before.Since)
+	case !membersFollow(before, next, rescue):
+		return fail("its members are %v of which some join or leave (%v), and were %v (%v)", next.IDs(), next.Joint(), before.IDs(), before.Joint())
+	}
+	for _, m := range next.Members {
+		if i := before.Index(m.ID); i < 0 && (rescue || m.ID <= before.LastIssued() || !m.Joining || m.Disk == "") {
+			return fail("member %d comes, and ids up to %d were given", m.ID, before.LastIssued())
+		} else if i >= 0 && (m.Disk != before.Members[i].Disk || m.Site != before.Members[i].Site || m.Address != before.Members[i].Address) {
+			return fail("member %d is another one", m.ID)
+		}
+	}
+	for _, x := range next.Witnesses {
+		if old, known := before.Witness(x.ID); known && x != old {
+			return fail("witness %d is another one", x.ID)
+		} else if !known && x.ID <= before.LastIssued() && (x.Beside == 0 || x.ID != membership.WitnessOf(x.Beside)) {
+			return fail("witness %d comes, and ids up to %d were given", x.ID, before.LastIssued())
+		}
+	}
+	if len(next.Partitions) < len(before.Partitions) || len(before.Partitions) > 0 && next.FoundedPartitions() != before.FoundedPartitions() {
+		return fail("it has %d partitions, %d of them founded, and there were %d, %d founded", len(next.Partitions), next.FoundedPartitions(),
+			len(before.Partitions), before.FoundedPartitions())
+	}
+	for i, p := range before.Partitions {
+		if err := partitionFollows(p, next.Partitions[i], next.Epoch, rescue); err != nil {
+			return fail("partition %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// membersFollow reports whether members change in one of the ways that there are.
+func membersFollow(before, next view.View, rescue bool) bool {
+	same := func(a, b []view.Member) bool { return slices.Equal(a, b) }
+	switch {
+	case rescue:
+		return !next.Joint() && !slices.ContainsFunc(next.IDs(), func(id view.MemberID) bool { return before.Index(id) < 0 })
+	case before.Joint() && next.Joint(), !before.Joint() && !next.Joint():
+		return same(before.Members, next.Members)
+	case next.Joint():
+		return same(before.Members, next.Before().Members)
+	}
+	return same(next.Members, before.After().Members) || same(next.Members, before.Before().Members)
+}
+
+// partitionFollows reports what a partition may not become: each term has its number and its keepers, and the next one
+// recovers from it, unless what it had is given up.
+func partitionFollows(before, next view.Partition, epoch uint64, rescue bool) error {
+	last := before.Former()
+	switch {
+	case next.Split != before.Split:
+		return fmt.Errorf("it was split off in term %d, and now in %d", before.Split, next.Split)
+	case next.Term == before.Term:
+		kept := next
+		kept.Formers = before.Formers
+		if !reflect.DeepEqual(kept, before) || len(next.Formers) > 0 && !reflect.DeepEqual(next.Formers, before.Formers) {
+			return fmt.Errorf("term %d has other keepers, or other terms to recover from: %+v and %+v", next.Term, before, next)
+		}
+		return nil
+	case next.Term != epoch:
+		return fmt.Errorf("its term is %d after %d", next.Term, before.Term)
+	case rescue:
+		return nil // what is left to recover from is judged with what is left
+	case next.Empty:
+		return fmt.Errorf("it begins again empty in term %d", next.Term)
+	case len(next.Formers) == 0 || !reflect.DeepEqual(next.Formers[len(next.Formers)-1], last):
+		return fmt.Errorf("term %d does not recover from %+v: %+v", next.Term, last, next.Formers)
+	}
+	for _, f := range next.Formers[:len(next.Formers)-1] {
+		if !slices.ContainsFunc(before.Formers, func(o view.Former) bool { return reflect.DeepEqual(o, f) }) {
+			return fmt.Errorf("term %d recovers from %+v, which is no former one", next.Term, f)
+		}
+	}
+	return nil
+}
+
+// Decision holds what was decided on a change of members without partitions against what members had said: when it
+// begins, is finished or abandoned, and whom it waits for.
+func Decision(s membership.Snapshot, d membership.Decision) error {
+	if d.Err != nil {
+		return d.Err
+	}
+	j := judgement{Snapshot: s, digest: s.View.Digest()}
+	held := s.View.Quorum(j.holds)
+	if !s.View.Joint() {
+		if d.Changed() && (d.Kind != membership.Begun || !held) {
+			return fmt.Errorf("a change begins in epoch %d, of which it is not known that a quorum holds it: %v", s.View.Epoch, held)
+		}
+		return nil
+	}
+	e := electorateOf(shapeOf(s.View))
+	var progress progress
+	var rest []view.MemberID
+	for i, m := range s.View.Members {
+		settled, fetched := j.settled(m.ID), j.settled(m.ID) && s.View.Transfers(m.ID) && j.said(m.ID).Fetched
+		if settled {
+			progress.settled |= 1 << i
+		}
+		if fetched {
+			progress.fetched |= 1 << i
+		}
+		if e.after.has(i) && (!settled || s.View.Transfers(m.ID) && !fetched) {
+			rest = append(rest, m.ID)
+		}
+	}
+	restorable := s.Fragments.Data == 0 || e.restorable(holdersOf(s.Fragments, e.before), holdersOf(s.Fragments, e.after), progress.fetched)
+	safe := held && restorable && e.covered(progress.fetched, progress.settled)
+	busy := slices.DeleteFunc(slices.Clone(rest), func(id view.MemberID) bool {
+		return slices.Contains(s.Hopeless, id) || safe && slices.Contains(s.Absent, id)
+	})
+	fail := func(what string) error {
+		return fmt.Errorf("the change of epoch %d %s: a quorum holds it: %v; fetched have %b of its members %v, and settled %b; busy are %v",
+			s.View.Epoch, what, held, progress.fetched, s.View.IDs(), progress.settled, busy)
+	}
+	switch over := safe && len(busy) == 0; {
+	case d.Kind == membership.Finished && (!over || s.Abandon):
+		return fail("is finished too early")
+	case d.Kind == membership.Abandoned && !s.Abandon && (over || !j.vain(safe, held, len(busy))):
+		return fail("is abandoned for nothing")
+	case !d.Changed() && (over || s.Abandon):
+		return fail("is not ended")
+	case !slices.Equal(d.Rest, rest) || !slices.Equal(d.For, busy):
+		return fail(fmt.Sprintf("is said to wait for %v, and %v not to be done", d.For, d.Rest))
+	}
+	return nil
+}
+
+// judgement is a snapshot that a decision is held against.
+type judgement struct {
+	membership.Snapshot
+	digest string
+}
+
+// said is what a member said; nothing if it did not.
+func (j *judgement) said(id view.MemberID) (r membership.MemberReport) {
+	for _, o := range j.Members {
+		if o.Member == id {
+			return o
+		}
+	}
+	return r
+}
+
+func (j *judgement) holds(id view.MemberID) bool {
+	return j.said(id).Member != 0 && j.said(id).Digest == j.digest
+}
+func (j *judgement) settled(id view.MemberID) bool { return j.holds(id) && j.said(id).Settled }
+
+// vain reports whether a change may be abandoned that nobody asks to be: it is not wanted any more, or can't be
+// finished.
+func (j *judgement) vain(safe, held bool, busy int) bool {
+	left := 0
+	for _, m := range j.View.Members {
+		hopeless := slices.Contains(j.Hopeless, m.ID)
+		if m.Joining && hopeless && !safe {
+			return true
+		}
+		if !m.Leaving && !hopeless && !slices.Contains(j.Lost, m.ID) {
+			left++
+		}
+	}
+	return j.Unwanted || 2*left <= j.View.After().Size() || held && !safe && busy == 0
+}

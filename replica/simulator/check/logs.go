@@ -1,0 +1,322 @@
+package check
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// The records of a member that runs Raft, by the first byte of their keys (package raft).
+const (
+	raftHard    = "h"
+	raftStart   = "t"
+	raftApplied = "a"
+	raftEntry   = 'l'
+	raftSaved   = 'w'
+)
+
+// Logs is what the members of Raft groups, one for each shard, have said of terms, votes and entries, and what their
+// disks have of that.
+type Logs struct {
+	groups map[int]*group // these maps are never ranged over
+	disks  map[place]*logDisk
+}
+
+// group is what the members of a shard have said.
+type group struct {
+	leaders   map[uint64]view.MemberID // by term
+	votes     map[vote]uint64          // for whom
+	entries   map[entryID]string       // the term of the entry before it, and the entry
+	applied   map[uint64]string        // by index: what the state after that entry says of itself
+	commit    uint64                   // told by a leader
+	committed map[uint64]uint64        // terms of entries up to that one, by index
+	saved     map[handed]uint64        // the authors of commands that witnesses were to save
+}
+
+type place struct {
+	shard int
+	disk  string
+}
+
+type vote struct {
+	disk string
+	term uint64
+}
+
+type entryID struct{ index, term uint64 }
+
+type handed struct {
+	from   view.MemberID
+	number uint64
+}
+
+// logDisk is what was seen of a disk.
+type logDisk struct {
+	last     uint64 // index of the last entry, when it was looked at last
+	applied  []byte
+	index    uint64 // of that
+	gathered uint64 // the highest term whose leader was told what is saved here
+}
+
+// Holder is a member's disk, as one shard of it has its records.
+type Holder struct {
+	Member  view.MemberID
+	Disk    string
+	Shard   int
+	Records map[string][]byte
+}
+
+func (l *Logs) group(shard int) *group { return l.groups[shard] }
+
+func (l *Logs) begin(shard int) *group {
+	if l.groups == nil {
+		l.groups, l.disks = map[int]*group{}, map[place]*logDisk{}
+	}
+	g := l.groups[shard]
+	if g == nil {
+		g = &group{
+			leaders: map[uint64]view.MemberID{}, votes: map[vote]uint64{}, entries: map[entryID]string{}, applied: map[uint64]string{},
+			committed: map[uint64]uint64{}, saved: map[handed]uint64{},
+		}
+		l.groups[shard] = g
+	}
+	return g
+}
+
+func (l *Logs) of(h *Holder) *logDisk {
+	at := place{h.Shard, h.Disk}
+	d := l.disks[at]
+	if d == nil {
+		d = &logDisk{}
+		l.disks[at] = d
+	}
+	return d
+}
+
+// Last is the index of the last entry of a disk's log, or of the state that its log begins with.
+func (l *Logs) Last(h *Holder) uint64 {
+	d := l.of(h)
+	var start peerv1.RaftStart
+	if start.UnmarshalVT(h.Records[raftStart]) != nil {
+		return 0
+	}
+	for d.last > start.Index && h.entry(d.last) == nil {
+		d.last--
+	}
+	d.last = max(d.last, start.Index)
+	for h.entry(d.last+1) != nil {
+		d.last++
+	}
+	return d.last
+}
+
+// entry is the record of an entry of the log, or nil.
+func (h *Holder) entry(index uint64) []byte {
+	var key [9]byte
+	key[0] = raftEntry
+	binary.BigEndian.PutUint64(key[1:], index)
+	return h.Records[string(key[:])]
+}
+
+// term is that of an entry of the log, or 0.
+func (h *Holder) term(index uint64) uint64 {
+	e := &raftpb.Entry{}
+	if raw := h.entry(index); raw == nil || proto.Unmarshal(raw, e) != nil {
+		return 0
+	}
+	return e.GetTerm()
+}
+
+// hard is what the disk has promised.
+func (h *Holder) hard() (*peerv1.RaftHard, error) {
+	hard := &peerv1.RaftHard{}
+	return hard, hard.UnmarshalVT(h.Records[raftHard])
+}
+
+// Answers judges an answer to a client that rests on an entry of the log: the disks of a quorum have it.
+func (l *Logs) Answers(shard int, index uint64, held func(index uint64) bool) error {
+	if l.group(shard) == nil || held(index) {
+		return nil
+	}
+	return fmt.Errorf("a client is told of entry %d of shard %d, and no quorum has the log up to there on disk", index, shard)
+}
+
+// Sends holds a message that leaves a member against its disk, and against what others have said. Held reports whether
+// the disks of a quorum have the log up to an index.
+func (l *Logs) Sends(h *Holder, to view.MemberID, m *peerv1.Message, held func(index uint64) bool) error {
+	var err error
+	switch m.Kind {
+	case peerv1.Kind_RAFT:
+		r := &raftpb.Message{}
+		if err := proto.Unmarshal(m.Raft, r); err != nil {
+			return err
+		}
+		if err = l.begin(h.Shard).sends(l, h, r, held); err == nil {
+			err = l.applies(h)
+		}
+	case peerv1.Kind_RAFT_READ_REPLY, peerv1.Kind_EXECUTED:
+		if last := uint64(0); l.group(h.Shard) != nil && m.Timestamp > 0 {
+			if last = l.Last(h); last < m.Timestamp {
+				err = fmt.Errorf("tells of a state after entry %d, and its disk has the log up to %d", m.Timestamp, last)
+			}
+		}
+	case peerv1.Kind_RECORD, peerv1.Kind_RECORD_REPLY, peerv1.Kind_GATHERED:
+		if l.group(h.Shard) != nil {
+			err = l.saves(h, to, m)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("member %d, shard %d: %w", h.Member, h.Shard, err)
+	}
+	return nil
+}
+
+// sends judges a message of the library.
+func (g *group) sends(l *Logs, h *Holder, r *raftpb.Message, held func(uint64) bool) error {
+	hard, err := h.hard()
+	if err != nil {
+		return err
+	}
+	term := r.GetTerm()
+	switch r.GetType() {
+	case raftpb.MsgVote, raftpb.MsgVoteResp:
+		candidate := r.GetTo()
+		if r.GetType() == raftpb.MsgVote {
+			candidate = r.GetFrom()
+		}
+		if r.GetReject() {
+			return nil
+		}
+		if first, voted := g.votes[vote{h.Disk, term}]; voted && first != candidate {
+			return fmt.Errorf("votes for %d in term %d, and voted for %d there", candidate, term, first)
+		}
+		g.votes[vote{h.Disk, term}] = candidate
+		if hard.Term < term || hard.Term == term && hard.Vote != candidate {
+			return fmt.Errorf("votes for %d in term %d, and its disk has the vote for %d in term %d", candidate, term, hard.Vote, hard.Term)
+		}
+	case raftpb.MsgAppResp:
+		if last := l.Last(h); !r.GetReject() && (hard.Term < term || hard.Term == term && last < r.GetIndex()) {
+			return fmt.Errorf("acknowledges entry %d in term %d, and its disk has the log up to %d, of term %d", r.GetIndex(), term, last, hard.Term)
+		}
+	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
+		if first, led := g.leaders[term]; led && first != h.Member {
+			return fmt.Errorf("leads in term %d, and %d did", term, first)
+		}
+		g.leaders[term] = h.Member
+		if err := g.appends(r); err != nil {
+			return err
+		}
+		return g.commits(h, max(r.GetCommit(), r.GetSnapshot().GetMetadata().GetIndex()), held)
+	}
+	return nil
+}
+
+// appends judges the entries that a leader tells of: of an index and a term there is one, after one other, and none but
+// the first at an index that was committed.
+func (g *group) appends(r *raftpb.Message) error {
+	before := r.GetLogTerm()
+	if term, known := g.committed[r.GetIndex()]; r.GetType() == raftpb.MsgApp && known && before != term {
+		return fmt.Errorf("leads in term %d with an entry %d of term %d, and one of term %d was committed", r.GetTerm(), r.GetIndex(), before, term)
+	}
+	for _, e := range r.GetEntries() {
+		id := entryID{e.GetIndex(), e.GetTerm()}
+		content := fmt.Sprintf("%d %s", before, e.GetData())
+		if first, known := g.entries[id]; known && first != content {
+			return fmt.Errorf("tells of entry %d of term %d, of which there is another one", id.index, id.term)
+		}
+		g.entries[id], before = content, id.term
+		if term, known := g.committed[id.index]; known && term != id.term {
+			return fmt.Errorf("leads in term %d with an entry %d of term %d, and one of term %d was committed", r.GetTerm(), id.index, id.term, term)
+		}
+	}
+	return nil
+}
+
+// commits judges what a leader says is committed: the disks of a quorum have it.
+func (g *group) commits(h *Holder, commit uint64, held func(uint64) bool) error {
+	if commit <= g.commit {
+		return nil
+	}
+	for i := g.commit + 1; i <= commit; i++ {
+		if term := h.term(i); term > 0 {
+			g.committed[i] = term
+		}
+	}
+	g.commit = commit
+	if !held(commit) {
+		return fmt.Errorf("tells that entry %d is committed, and no quorum has the log up to there on disk", commit)
+	}
+	return nil
+}
+
+// applies judges how far a member's state is: never less far than before, and after one entry it says the same
+// everywhere.
+func (l *Logs) applies(h *Holder) error {
+	d, raw := l.of(h), h.Records[raftApplied]
+	if bytes.Equal(raw, d.applied) {
+		return nil
+	}
+	var applied peerv1.RaftApplied
+	if err := applied.UnmarshalVT(raw); err != nil {
+		return err
+	}
+	if applied.Index < d.index {
+		return fmt.Errorf("its state was that after entry %d, and is that after %d", d.index, applied.Index)
+	}
+	d.applied, d.index = raw, applied.Index
+	g := l.group(h.Shard)
+	if first, known := g.applied[applied.Index]; known && first != string(raw) {
+		return fmt.Errorf("its state after entry %d is another one than that of others: %v", applied.Index, &applied)
+	}
+	g.applied[applied.Index] = string(raw)
+	return nil
+}
+
+// saves judges what a member says as a witness of CURPRaft: what it has saved is on its disk, or executed, and it saves
+// nothing of a term before that whose leader it told what it has.
+func (l *Logs) saves(h *Holder, to view.MemberID, m *peerv1.Message) error {
+	g, d := l.group(h.Shard), l.of(h)
+	switch m.Kind {
+	case peerv1.Kind_RECORD:
+		var c peerv1.RaftCommand
+		if err := c.UnmarshalVT(m.Raft); err != nil {
+			return err
+		}
+		g.saved[handed{h.Member, m.Op}] = c.Author
+	case peerv1.Kind_GATHERED:
+		d.gathered = max(d.gathered, m.Timestamp)
+		if hard, err := h.hard(); err != nil || hard.Term < m.Timestamp {
+			return fmt.Errorf("tells the leader of term %d what it has saved, and its disk is of term %d", m.Timestamp, hard.Term)
+		}
+	case peerv1.Kind_RECORD_REPLY:
+		if m.Timestamp < d.gathered {
+			return fmt.Errorf("saves command %d in term %d, and told the leader of term %d what it has", m.Op, m.Timestamp, d.gathered)
+		}
+		if author, known := g.saved[handed{to, m.Op}]; known && !h.saved(author, m.Op) {
+			return fmt.Errorf("says to have saved command %d of member %d, which its disk does not have", m.Op, to)
+		}
+	}
+	return nil
+}
+
+// saved reports whether a command is saved on the disk, or executed there.
+func (h *Holder) saved(author, number uint64) bool {
+	key := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{raftSaved}, author), number)
+	if _, there := h.Records[string(key)]; there {
+		return true
+	}
+	var applied peerv1.RaftApplied
+	if applied.UnmarshalVT(h.Records[raftApplied]) != nil {
+		return false
+	}
+	return slices.ContainsFunc(applied.Authors, func(a *peerv1.RaftAuthor) bool {
+		return a.Author == author && (number < a.FirstIncomplete || slices.Contains(a.Done, number))
+	})
+}
