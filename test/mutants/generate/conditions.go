@@ -123,14 +123,16 @@ func isComparison(t token.Token) bool {
 	return false
 }
 
-// comparisons has equal count as less, or not. A timer that is one nanosecond off, and a limit of bytes that is one
-// byte off, are left out: nobody could tell.
+// comparisons has equal count as less, or not. A timer that is one nanosecond off, a session's age that is one
+// millisecond off, and a limit of bytes that is one byte off, are left out: nobody could tell. So is a length that is at
+// least none, not more: a guard or an operand that does not count any more, as the operators of these names have it.
 func comparisons(f *function) (all []change) {
 	other := map[token.Token]string{token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">"}
 	f.walk(func(n ast.Node, within []ast.Node, statement ast.Stmt) {
 		switch n := n.(type) {
 		case *ast.BinaryExpr:
-			if op, is := other[n.Op]; is && !f.isTime(n.X) && !f.isTime(n.Y) && !f.isBytes(n.X) && !f.isBytes(n.Y) {
+			if op, is := other[n.Op]; is && !f.isTime(n.X) && !f.isTime(n.Y) && !f.isBytes(n.X) && !f.isBytes(n.Y) &&
+				!(f.of(n.Y) == "0" && n.Op == token.GTR && isLength(n.X)) {
 				at := f.offset(n.OpPos)
 				all = append(all, change{pieces: []piece{{at, at + len(n.Op.String()), op}}, at: statement.Pos()})
 			}
@@ -149,8 +151,17 @@ func comparisons(f *function) (all []change) {
 }
 
 func (f *function) isTime(e ast.Expr) bool {
+	if s, is := e.(*ast.SelectorExpr); is && s.Sel.Name == "SeenAt" {
+		return true
+	}
 	n := f.named(e)
 	return n != nil && (n.Obj().Name() == "Instant" || n.Obj().Name() == "Duration")
+}
+
+// isLength reports whether an expression is the length of something.
+func isLength(e ast.Expr) bool {
+	c, is := e.(*ast.CallExpr)
+	return is && calledName(c) == "len"
 }
 
 // isBytes reports whether an expression counts bytes.

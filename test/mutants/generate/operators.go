@@ -160,7 +160,7 @@ func (f *function) refuses(body []ast.Stmt) bool {
 
 // figures are fields that people read and nothing depends on.
 var figures = regexp.MustCompile(`(^|\.)(Trips|trips|roundTrips|RoundTrips|Fast|fastPath|Message|Why|why|` +
-	`Ignored|Remaining|SameBytes|bytesSame|bytesSent)$|\bstats\.|\bStats\.|^c\.(fast|slow)$`)
+	`Ignored|Remaining|Compared|SameBytes|bytesSame|bytesSent)$|\bstats\.|\bStats\.|^c\.(fast|slow)$`)
 
 // isMemory reports whether a condition asks how much memory there is for a list: a list that lies elsewhere is the same.
 func isMemory(n ast.Node) bool {

@@ -22,6 +22,7 @@ var fewest = map[string]string{"gus-fragments": "5", "gus-relaxed": "7"}
 const (
 	stable  = "crash,torn,wipe,partition,loss,duplicate,reorder,slow,skew,pause,old-copy,rot,outage,limits,in-flight"
 	crashes = "crash,torn,partition,loss,reorder,outage,limits,in-flight"
+	changes = "change,crash,loss,partition,mix,in-flight"
 )
 
 // stays is the name of a hunt in which members stay.
@@ -31,20 +32,22 @@ const stays = "%s, members stay"
 const lossy = 40
 
 // kinds are the hunts with a protocol: in one few members crash and messages are lost, one is of all faults, in one members
-// stay, and in one disks are lost for good. The world of CURP always has changes of masters.
+// stay, in one they change with few other faults, and in one disks are lost for good. The world of CURP always has changes
+// of masters.
 var kinds = []hunt{
 	{by: "%s, few members crash", arguments: []string{"--faults", crashes}, weight: 3, cost: 1, few: true},
 	{by: "%s", weight: 4, cost: 1},
 	{by: stays, arguments: []string{"--faults", stable}, weight: 2, cost: 1},
+	{by: "%s, members change", arguments: []string{"--faults", changes}, weight: 2, cost: 1},
 	{by: "%s, disks lost", arguments: []string{"--lose", "1", "--sites", "5"}, weight: 1, cost: lossy},
 }
 
 // focus are the faults that a package is about: a hunt of its own is of these.
 var focus = map[string]string{
 	"replica/protocol/position":   "old-copy,rot,crash,loss,partition",
-	"replica/protocol/member":     "change,wipe,crash,loss,partition,old-copy,limits,outage",
-	"replica/membership":          "change,wipe,crash,loss,partition,outage",
-	"replica/view":                "change,wipe,crash,partition,outage",
+	"replica/protocol/member":     "change,wipe,crash,loss,partition,old-copy,limits,outage,mix",
+	"replica/membership":          "change,wipe,crash,loss,partition,outage,mix",
+	"replica/view":                "change,wipe,crash,partition,outage,mix",
 	"replica/protocol/session":    "limits,in-flight,crash,loss,change,outage",
 	"replica/protocol/curp/store": "limits,in-flight,crash,loss,change,outage",
 }
