@@ -45,6 +45,8 @@ type simulateFlags struct {
 	keep     string // a file to write
 	corpus   string // a folder of such files
 	stale    bool
+	// deviations is how many of each plain run are tried; -1: all.
+	deviations int
 	// tolerance is faultTolerance of a manifest; 0: it is left out.
 	tolerance int
 	// fragments is gus.erasureCoding.dataFragments of a manifest; 0: values are stored whole.
@@ -81,6 +83,7 @@ const simulateExample = `  georegister simulate --protocol gryff --profile gryff
   georegister simulate --protocol gryff --soak 100000 --learn --write-schedule failure.json
   georegister simulate --schedule failure.json
   georegister simulate --protocol gryff --soak 2000 --lose 3
+  georegister simulate --protocol gryff --deviations 200
   georegister simulate --protocol gus --fault-tolerance 2 --sites 7 --soak 10000
   georegister simulate --protocol gus --data-fragments 3 --faults crash,wipe`
 
@@ -116,13 +119,16 @@ func newSimulateCommand() *cobra.Command {
 					f.faults = "all"
 				}
 			}
+			if err := f.checkDeviations(c); err != nil {
+				return err
+			}
 			if f.schedule != "" {
 				return f.replay(c)
 			}
 			if f.corpus != "" && !f.learn {
 				return errors.New("--corpus: what comes near it, --learn does; give it, too")
 			}
-			if (f.learn || f.keep != "") && f.soak == 0 {
+			if (f.learn || f.keep != "" && f.deviations == 0) && f.soak == 0 {
 				return errors.New("--learn, --write-schedule: they are of the schedules of --soak; give it, too")
 			}
 			if f.learn && f.lose > 0 {
@@ -172,6 +178,9 @@ func newSimulateCommand() *cobra.Command {
 	flags.IntVar(&f.soak, "soak", 0,
 		"instead: this many short random fault schedules on random networks, one seed each, with all faults unless "+
 			"--faults says which")
+	flags.IntVar(&f.deviations, "deviations", 0,
+		"instead: plain runs of few operations, and so many of each in which one thing more goes wrong, such as a "+
+			"message that is lost; -1: all there are")
 	flags.IntVar(&f.lose, "lose", 0,
 		"with --soak: at so many answers of each schedule, lose every set of disks that may be lost without losing "+
 			"what was acknowledged, and read it")
@@ -201,8 +210,9 @@ func (f simulateFlags) run(c *cobra.Command) error {
 	}
 	names := []string{f.protocol}
 	if f.protocol == allProtocols {
-		if f.soak == 0 {
-			return errors.New("--protocol: all of them are searched, with --soak; an experiment is of one")
+		if f.soak == 0 && f.deviations == 0 {
+			return errors.New("--protocol: all of them are searched, with --soak or --deviations; an experiment " +
+				"is of one")
 		}
 		names = nil
 		for _, v := range catalog.Variants() {
@@ -223,13 +233,16 @@ func (f simulateFlags) runProtocol(c *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	kinds, err := s.parseFaults(f.faults, f.soak != 0)
+	kinds, err := s.parseFaults(f.faults, f.soak != 0 || f.deviations != 0)
 	if err != nil {
 		return fmt.Errorf("--faults: %w", err)
 	}
 	c.SilenceUsage = true // from here on, what fails is not a misspelt command line
 	if f.soak != 0 {
 		return f.soakRun(c, s, kinds)
+	}
+	if f.deviations != 0 {
+		return f.deviate(c, s, kinds)
 	}
 	x, err := f.experiment(s)
 	if err != nil {
@@ -307,9 +320,6 @@ func progress(out io.Writer, duration time.Duration) func(time.Duration, int) {
 	}
 }
 
-// tellEvery is how often those that wait are told how far something is.
-const tellEvery = 2 * time.Second
-
 // checkExperiment refuses what is beyond the bounds of an experiment, and names the flag that is wrong.
 func checkExperiment(x simulator.Experiment) error {
 	switch conflict := x.Workload.Conflict; {
@@ -327,9 +337,6 @@ func checkExperiment(x simulator.Experiment) error {
 	}
 	return nil
 }
-
-// allProtocols stands for every protocol and variant.
-const allProtocols = "all"
 
 // protocolHelp lists what --protocol takes.
 func protocolHelp() string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/protocol"
@@ -19,6 +20,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 	"github.com/georegister/georegister/workload"
 )
+
+// allProtocols stands for every protocol and variant.
+const allProtocols = "all"
 
 // simulated is a protocol that the simulator runs.
 type simulated struct {
@@ -201,4 +205,24 @@ func (s simulated) parseFaults(list string, soak bool) ([]faults.Kind, error) {
 		known = faults.Without(known, faults.Variations()...)
 	}
 	return faults.Parse(list, known)
+}
+
+// plainSites is how many members plain runs have: as many as were asked for, or five, or the fewest above that which
+// have what is to be tolerated.
+func (s simulated) plainSites(asked string) (int, error) {
+	if asked != "" {
+		n, err := strconv.Atoi(asked)
+		if err != nil {
+			return 0, fmt.Errorf("--sites: %q is no number; plain runs have sites of their own, so give how many",
+				asked)
+		}
+		return n, s.checkSites(n)
+	}
+	var err error
+	for _, n := range []int{5, 7, widest} {
+		if err = s.checkSites(n); err == nil {
+			return n, nil
+		}
+	}
+	return 0, err
 }

@@ -30,6 +30,7 @@ func TestSchedulesAreWrittenWhole(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "schedule.json")
 			drawn := schedule.Draw(seed, options)
 			drawn.Strikes = []schedule.Strike{{Message: 3, Lost: true}}
+			drawn.Stops = []schedule.Stop{{Sync: 2, All: true, For: 7}}
 			drawn.Redraws = []schedule.Redraw{{At: 5, Seed: 1 << 63}}
 			if err := s.writeSchedule(path, drawn); err != nil {
 				t.Fatal(err)

@@ -53,6 +53,7 @@ type Outcome struct {
 	Messages   []history.Message // that clients of a regular protocol sent each other
 	Fences     []history.Fence   // of theirs
 
+	course  *course       // nil: nobody asked
 	covered *coverage.Run // nil: nobody asked
 	sent    uint64        // messages, until faults were over
 }
@@ -62,6 +63,7 @@ type watch struct {
 	count    func(path string) // may be nil
 	traced   bool              // its diagram
 	observed bool              // what is covered
+	timed    bool              // its course
 }
 
 // checkTimeout bounds the check of one schedule's history, in real time. It is far above what one takes, so
@@ -81,6 +83,10 @@ func Run(s schedule.Schedule, start Start, count func(path string)) Outcome {
 // play runs the schedule, and draws its diagram if it is traced. If the context ends, the outcome means nothing.
 func play(ctx context.Context, s schedule.Schedule, start Start, wanted watch) (Outcome, string) {
 	w := scheduled(ctx, s, start, wanted)
+	var c *course
+	if wanted.timed {
+		c = w.follow()
+	}
 	var class check.Class
 	var reason string
 	switch {
@@ -122,7 +128,7 @@ func play(ctx context.Context, s schedule.Schedule, start Start, wanted watch) (
 	if class != "" {
 		o.Failure = &Failure{Class: class, Reason: reason, Schedule: s, start: start}
 	}
-	o.covered, o.sent = w.Coverage, w.Network.Sent
+	o.covered, o.sent, o.course = w.Coverage, w.Network.Sent, c.end(w)
 	return o, w.Diagram.String()
 }
 
@@ -154,6 +160,12 @@ func scheduled(ctx context.Context, s schedule.Schedule, start Start, wanted wat
 	}
 	for _, strike := range s.Strikes {
 		w.Network.Strikes[strike.Message] = strike
+	}
+	if len(s.Stops) > 0 {
+		w.Stops = map[uint64]schedule.Stop{}
+	}
+	for _, stop := range s.Stops {
+		w.Stops[stop.Sync] = stop
 	}
 	for _, r := range s.Redraws {
 		w.After(r.At, func() { w.Network.Redraw(r.Seed) })

@@ -123,7 +123,7 @@ func (s Search) try(ctx context.Context, schedule schedule.Schedule, count func(
 		}
 	}()
 	if s.Lose == 0 {
-		o, text := play(ctx, schedule, s.Start, watch{count, s.Traced, s.Learn})
+		o, text := play(ctx, schedule, s.Start, watch{count: count, traced: s.Traced, observed: s.Learn})
 		return o, register.Hash(reasons.ReplaceAll([]byte(text), []byte("$1"))), 0
 	}
 	for _, lossy := range promised(ctx, schedule, s.Start, s.Lose) {

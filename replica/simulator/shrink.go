@@ -32,6 +32,7 @@ func Shrink(ctx context.Context, f *Failure) *Failure {
 		}
 		reduce(s, func(all *schedule.Schedule) *[]faults.Fault { return &all.Faults })
 		reduce(s, func(all *schedule.Schedule) *[]schedule.Strike { return &all.Strikes })
+		reduce(s, func(all *schedule.Schedule) *[]schedule.Stop { return &all.Stops })
 		reduce(s, func(all *schedule.Schedule) *[]schedule.Redraw { return &all.Redraws })
 		if s.size() == before || s.runs >= maxShrinkRuns || s.ctx.Err() != nil {
 			return s.best
@@ -46,7 +47,7 @@ type shrinker struct {
 }
 
 func (s *shrinker) size() int {
-	size := len(s.best.Schedule.Faults) + len(s.best.Schedule.Strikes) + len(s.best.Schedule.Redraws)
+	size := len(s.best.Schedule.Faults) + len(s.best.Schedule.Strikes) + len(s.best.Schedule.Redraws) + len(s.best.Schedule.Stops)
 	for _, p := range s.best.Schedule.Clients {
 		size += len(p.Operations) + len(p.Asides)
 	}
@@ -96,6 +97,9 @@ func Explain(f *Failure) string {
 	}
 	for _, strike := range s.Strikes {
 		fmt.Fprintf(&text, "fault: %v\n", strike)
+	}
+	for _, stop := range s.Stops {
+		fmt.Fprintf(&text, "fault: %v\n", stop)
 	}
 	for _, r := range s.Redraws {
 		fmt.Fprintf(&text, "the network draws as seed %d has it from %v on\n", r.Seed, r.At)

@@ -22,6 +22,7 @@ type toy struct {
 	last    uint64
 	true    protocol.Interval
 	waiting []*toyWait
+	asking  *peerv1.Message // of toyMistakes.keepAsking
 	effects protocol.Effects
 }
 
@@ -35,6 +36,8 @@ type toyMistakes struct {
 	completeMore bool // an operation completes twice
 	touchSent    bool // a message is changed after it was sent
 	leak         bool // the toy counts operations as pending that are over
+	retryLate    bool // what is lost is sent again only after a long time
+	keepAsking   bool // what was sent again is sent again for ever
 	echo         bool // each answer is asked for twice more
 }
 
@@ -237,10 +240,18 @@ func (t *toy) finish(c protocol.Completion) {
 
 func (t *toy) Tick(now protocol.Instant) {
 	t.now = now
+	if t.wrong.keepAsking && t.asking != nil {
+		t.effects.Send = append(t.effects.Send, protocol.Envelope{To: 1, Message: t.asking.CloneVT()})
+	}
 	for _, w := range t.waiting {
-		if !t.wrong.neverRetry && now.Sub(w.asked) >= t.config.Retry {
+		retry := t.config.Retry
+		if t.wrong.retryLate {
+			retry *= 12
+		}
+		if !t.wrong.neverRetry && now.Sub(w.asked) >= retry {
 			t.config.Took("retry")
 			t.ask(w)
+			t.asking = w.sent.CloneVT()
 		}
 	}
 }

@@ -29,6 +29,7 @@ const (
 	Violation Class = "violation"
 	Stale     Class = "stale"     // a read that may be stale was older than its bound, or told of what was lost
 	Believed  Class = "believed"  // a member voted on an older copy of its disk, and nobody saw harm of that yet
+	Late      Class = "late"      // something took longer, or more messages, than what went wrong explains
 	Undecided Class = "undecided" // the check of the history took too long
 	// The carstamps of answers are not in the order of what clients saw.
 	Disordered Class = "disordered"

@@ -42,6 +42,9 @@ type Cluster struct {
 	logs       check.Logs
 	breach     error // the first of those that Breaches was told of
 
+	Stops map[uint64]schedule.Stop // at fsyncs, by their numbers
+	Syncs uint64                   // fsyncs that ended while faults went on
+
 	Draw    kernel.Stream // of what is decided about members
 	Unheard int           // the node that no other says to hear at the moment, or none
 }
@@ -149,6 +152,11 @@ func (w *Cluster) Pending() int {
 		total += nd.pending()
 	}
 	return total
+}
+
+// Mishap draws whether something goes wrong by chance, in so many of 1000 cases; in steady worlds it never does.
+func (w *Cluster) Mishap(draw kernel.Stream, perMille int) bool {
+	return draw.Chance(perMille) && !w.Environment.Steady
 }
 
 // lanes is how the nodes are, for a diagram.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	"github.com/georegister/georegister/replica/protocol"
@@ -72,6 +73,9 @@ func (nd *Node) synced() {
 		nd.After(time.Millisecond, nd.timers.synced)
 		return
 	}
+	if nd.stopped() {
+		return
+	}
 	if nd.Witness != nil {
 		nd.Witness.synced()
 		return
@@ -83,6 +87,32 @@ func (nd *Node) synced() {
 		clear(done)
 		nd.Log.Entries = done[:0]
 	}
+}
+
+// stopped reports whether the fsync that ends is one at which the process crashes, and has it do so.
+func (nd *Node) stopped() bool {
+	w := nd.World
+	if w.Settled {
+		return false
+	}
+	w.Syncs++
+	stop, here := w.Stops[w.Syncs]
+	if !here {
+		return false
+	}
+	intact := 0
+	if stop.Durable {
+		intact = math.MaxInt
+	}
+	for _, other := range w.Nodes {
+		if other != nd && stop.All && other.Born && !other.Down {
+			other.Crash(0, 0)
+			other.After(stop.For, other.Restart)
+		}
+	}
+	nd.Crash(intact, 0)
+	nd.After(stop.For, nd.Restart)
+	return true
 }
 
 // persist makes the first entries of the log durable.

@@ -95,7 +95,7 @@ func (nd *Node) Learn(position int) bool {
 		nd.Enter(position)
 		nd.begin(true)
 		nd.wake()
-	case nd.Draw.Chance(100) && (w.Environment.Partitioned == nil || !w.Settled && nd.Draw.Chance(200)):
+	case w.Mishap(nd.Draw, 100) && (w.Environment.Partitioned == nil || !w.Settled && nd.Draw.Chance(200)):
 		w.Took("change.crash-in-switch")
 		nd.Crash(nd.Draw.Below(nd.Log.Syncing+1), []int{0, 500, 1000}[nd.Draw.Below(3)])
 		nd.Enter(position)
@@ -113,6 +113,9 @@ func (nd *Node) handOver(position int) {
 	done := nd.persist(len(nd.Log.Entries))
 	nd.release(done)
 	nd.cut = []int{0, 500, 1000}[nd.Draw.Below(3)] // of the messages on their way
+	if w.Environment.Steady {
+		nd.cut = 0
+	}
 	var unfinished []protocol.Request
 	for _, s := range nd.Shards {
 		if s.Protocol != nil {

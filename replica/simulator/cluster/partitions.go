@@ -96,7 +96,7 @@ func (nd *Node) hears() (heard []view.MemberID) {
 		case other == nd || !other.Born:
 			continue
 		case other.Down || other.Paused || w.Network.Cut(nd.Index, other.Index):
-		case !w.Settled && (w.Draw.Chance(30) || other.Index == w.Unheard):
+		case !w.Settled && (w.Mishap(w.Draw, 30) || other.Index == w.Unheard):
 			continue
 		default:
 			nd.heard[other.Index] = w.Now
@@ -188,7 +188,7 @@ func (nd *Node) divide() {
 		s.Protocol = nil
 	}
 	left := -1 // how many more batches reach the disk; as many as there are
-	if !w.Settled && len(nd.Config.View.Divided()) > 0 && nd.Draw.Chance(100) {
+	if !w.Settled && len(nd.Config.View.Divided()) > 0 && w.Mishap(nd.Draw, 100) {
 		left = nd.Draw.Below(6)
 	}
 	for range 2 { // interrupted, it is done anew by the next process

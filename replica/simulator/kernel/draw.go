@@ -29,6 +29,7 @@ const (
 	ForMix
 	ForOutages
 	ForLearning
+	ForDeviations
 )
 
 // NewStream is the source of a purpose under a seed; index tells the streams of one purpose apart.

@@ -99,8 +99,8 @@ func (m *Manager) begin(f *faults.Injected, v view.View) {
 		m.pace = f.Fault
 	}
 	f.Hit = m.Busy > 0
-	c := &change{kind: kindOf(v.Size(), join, leave), hasty: m.Draw.Chance(400)}
-	if m.Draw.Chance(150) {
+	c := &change{kind: kindOf(v.Size(), join, leave), hasty: m.Mishap(m.Draw, 400)}
+	if m.Mishap(m.Draw, 150) {
 		c.patience = 1 + m.Draw.Below(12)
 	}
 	leaving := m.leavers(f, v)[:leave]

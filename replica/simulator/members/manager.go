@@ -97,7 +97,7 @@ func (m *Manager) round() {
 	if m.Now < m.away && (!m.Settled || m.Lost) {
 		return
 	}
-	if !m.Settled && m.Draw.Chance(50) {
+	if !m.Settled && m.Mishap(m.Draw, 50) {
 		m.crash()
 		return
 	}

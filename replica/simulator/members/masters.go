@@ -18,7 +18,7 @@ const staleRounds = 8
 // alarm has somebody be said not to be heard who is, in so many of 1000 rounds.
 func (m *Manager) alarm(chance int) {
 	m.Unheard = cluster.None
-	if v := &m.Made[m.Record]; !m.Settled && m.Draw.Chance(chance) {
+	if v := &m.Made[m.Record]; !m.Settled && m.Mishap(m.Draw, chance) {
 		p := &v.Partitions[m.Draw.Below(len(v.Partitions))]
 		m.Unheard = int(p.Master) - 1
 		if n := len(p.Witnesses); n > 0 && m.Draw.Chance(500) {
@@ -272,7 +272,7 @@ func (m *Manager) order(life membership.Life, q *witnessv1.Message) {
 		return
 	}
 	send(m.Draw.Between(0, m.pace.Size))
-	if m.Draw.Chance(100) { // long on its way
+	if m.Mishap(m.Draw, 100) { // long on its way
 		send(m.Draw.Between(0, 20*m.Environment.Retry))
 	}
 }

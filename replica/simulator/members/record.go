@@ -57,7 +57,7 @@ func (m *Manager) write(v view.View) {
 	if m.Environment.Partitioned != nil {
 		often = 100 // views are many
 	}
-	if m.Draw.Chance(often) {
+	if m.Mishap(m.Draw, often) {
 		m.crash() // before anybody is told
 	}
 }

@@ -21,6 +21,8 @@ type Network struct {
 	Strikes map[uint64]schedule.Strike // of messages, by their numbers
 	Sent    uint64                     // messages, but for those about disks, until faults were over
 	Carried uint64                     // all messages
+	Timed   bool                       // the messages that Sent counts are noted
+	Noted   []Noted
 
 	env   *schedule.Environment
 	ends  Ends
@@ -78,6 +80,12 @@ func (n *Network) delay(l *link, draw kernel.Stream) time.Duration {
 	return l.oneWay + draw.Between(0, l.oneWay*time.Duration(n.env.Jitter)/1000)
 }
 
+// Noted is what is noted of a message.
+type Noted struct {
+	At   time.Duration // when it was sent
+	Kind string
+}
+
 // Ends is the nodes between which messages go.
 type Ends interface {
 	// Left reports whether a message had left the machine of a process that has stopped since.
@@ -122,11 +130,16 @@ func (n *Network) Carry(m Message) {
 		l.inFlight++
 		n.Schedule(n.delay(l, draw)+draw.Between(0, l.duplicate.Size), second)
 	}
+	if strike.Twice {
+		l.inFlight++
+		n.Schedule(n.delay(l, draw)+strike.Late, n.seal(m))
+		strike.Late = 0
+	}
 	after := n.delay(l, draw) + strike.Late
 	if l.reorder != nil && draw.Chance(l.reorder.Rate) {
 		l.reorder.Touch(n.Busy)
 		after += draw.Between(0, l.reorder.Size)
-	} else if strike.Overtaken {
+	} else if strike.Overtaken && !strike.Twice {
 		// others need not wait for it
 	} else if !AboutDisks(content) {
 		after = max(after, l.arrives-n.Now)
@@ -142,6 +155,9 @@ func (n *Network) strike(m *peerv1.Message) (s schedule.Strike) {
 		return s
 	}
 	n.Sent++
+	if n.Timed {
+		n.Noted = append(n.Noted, Noted{n.Now, m.Kind.String() + m.Witness.GetKind().String()})
+	}
 	return n.Strikes[n.Sent]
 }
 

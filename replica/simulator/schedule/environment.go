@@ -32,6 +32,7 @@ type Environment struct {
 	Losses         int           // how many members may have lost their disks at once; 0: any minority
 	Data           int           // how many fragments restore a value; 0: values are stored whole
 	OperatorPolicy bool          // members change by the operator's policy; else only in some worlds
+	Steady         bool          // nothing goes wrong by chance but what the schedule says, such as a crash of the manager
 	ClockStops     bool          // a clock stands still while its machine is suspended (faults.Pause)
 	// Mixed has the network deliver what comes from another view, of which nobody learns by that: members have to
 	// refuse it themselves.

@@ -20,6 +20,7 @@ type Schedule struct {
 	Faults  []faults.Fault
 	Strikes []Strike // of single messages, while faults go on; by number
 	Redraws []Redraw // of what the network draws, by time
+	Stops   []Stop   // of processes at single fsyncs, while faults go on; by number
 	// Settle is when the faults end; from then on everything must make progress.
 	Settle time.Duration
 	// Lost, if it is set, ends them before that.
@@ -32,7 +33,7 @@ type Schedule struct {
 	Check       time.Duration // bounds the check of the history, in real time; 0: checkTimeout
 }
 
-// Strike has one message be lost, or late.
+// Strike has one message be lost, late, or arrive twice.
 type Strike struct {
 	// Message is its number: of all that members send each other, but for those about disks only, from 1 on.
 	Message uint64
@@ -40,6 +41,28 @@ type Strike struct {
 	Late    time.Duration // how much later it arrives
 	// Overtaken says that what is sent on its link afterwards does not wait for it.
 	Overtaken bool
+	Twice     bool // it arrives in its time, and once more so much later, overtaken
+}
+
+// Stop has a process crash at one of its fsyncs.
+type Stop struct {
+	// Sync is its number: of all that members and witnesses end, from 1 on.
+	Sync    uint64
+	Durable bool          // the batches are durable, and nothing that waited for that has left; else they are lost
+	All     bool          // all other processes crash at the same time
+	For     time.Duration // until they start again
+}
+
+// String describes the stop in a line.
+func (s Stop) String() string {
+	who, when := "its process crashes", "before its batches are durable"
+	if s.All {
+		who = "all processes crash"
+	}
+	if s.Durable {
+		when = "as its batches are durable"
+	}
+	return fmt.Sprintf("fsync %d: %s for %v, %s", s.Sync, who, s.For, when)
 }
 
 // String describes the strike in a line.
@@ -47,6 +70,8 @@ func (s Strike) String() string {
 	switch {
 	case s.Lost:
 		return fmt.Sprintf("message %d is lost", s.Message)
+	case s.Twice:
+		return fmt.Sprintf("message %d arrives once more, %v late", s.Message, s.Late)
 	case s.Overtaken:
 		return fmt.Sprintf("message %d is %v late, and overtaken", s.Message, s.Late)
 	}

@@ -23,7 +23,7 @@ import (
 type result struct {
 	Name      string  `json:"name"`
 	Hash      string  `json:"hash"`
-	Found     string  `json:"found,omitempty"`  // "search", "explorer" or "experiment"; empty: by nothing yet
+	Found     string  `json:"found,omitempty"`  // "search", "explorer", "experiment" or "deviation"; empty: by nothing yet
 	How       string  `json:"how,omitempty"`    // violation, stuck, panic, ...
 	By        string  `json:"by,omitempty"`     // with which protocol and faults
 	Reason    string  `json:"reason,omitempty"` // for people
@@ -31,6 +31,7 @@ type result struct {
 	Searched  int     `json:"searched"`         // the budget of schedules that is used up
 	Explored  bool    `json:"explored"`         // the explorer has found nothing
 	Measured  bool    `json:"measured"`         // and nor have the experiments
+	Deviated  int     `json:"deviated"`         // how many deviations of each plain run have shown nothing
 	Tests     string  `json:"tests,omitempty"`  // of the package: "found", "passed", or "none"
 	Seconds   float64 `json:"seconds"`          // of searching
 }
@@ -44,6 +45,7 @@ type runner struct {
 	results map[string]*result // by name
 	scopes  scopes
 	as      measurements
+	plain   plainRuns
 
 	mu    sync.Mutex
 	file  *os.File
@@ -73,9 +75,19 @@ func (r *runner) steps() (all []step) {
 			return r.as.measure(ctx, program, s.Package, known)
 		},
 	})
+	deviate := func(runs int) {
+		all = append(all, step{
+			fmt.Sprintf("%d deviations", runs), func(known *result) bool { return known.Deviated >= runs },
+			func(ctx context.Context, program string, s *generate.Site, known *result) error {
+				return r.plain.try(ctx, program, s.Package, known, runs)
+			},
+		})
+	}
 	searches(min(30, r.schedules))
+	deviate(fewDeviations)
 	searches(min(100, r.schedules))
 	searches(min(300, r.schedules))
+	deviate(manyDeviations)
 	searches(min(3000, r.schedules))
 	all = append(all, step{
 		"explorer", func(known *result) bool { return known.Explored },
@@ -86,6 +98,12 @@ func (r *runner) steps() (all []step) {
 	searches(r.schedules)
 	return all
 }
+
+// How many deviations of each plain run are tried: before most schedules, and before the many.
+const (
+	fewDeviations  = 110
+	manyDeviations = 1100
+)
 
 func (r *runner) run(ctx context.Context) (err error) {
 	if err := r.recall(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/test/mutants/generate"
@@ -131,6 +132,35 @@ func TestEveryPackageIsHunted(t *testing.T) {
 			if !slices.Contains(names, name) {
 				t.Errorf("%s: there is no protocol %s", p, name)
 			}
+		}
+	}
+}
+
+// What costs a quarter more with a mutant than without is found, and what costs as much, or a little more, is not.
+func TestCostlier(t *testing.T) {
+	was := deviated{
+		Plain: "operations", Kind: "a message is lost", Runs: 10, Slower: 800 * time.Millisecond, Slowest: 200 * time.Millisecond,
+		Unready: time.Second, Longest: time.Second, Messages: 40, Most: 8,
+	}
+	for _, c := range []struct {
+		change func(*deviated)
+		found  bool
+	}{
+		{func(*deviated) {}, false},
+		{func(d *deviated) { d.Plain = "another one" }, false},
+		{func(d *deviated) { d.Slowest += 40 * time.Millisecond }, false},
+		{func(d *deviated) { d.Slowest *= 2 }, true},
+		{func(d *deviated) { d.Slower *= 2 }, true},
+		{func(d *deviated) { d.Longest *= 2 }, true},
+		{func(d *deviated) { d.Unready *= 2 }, true},
+		{func(d *deviated) { d.Messages, d.Most = -40, 4 }, false},
+		{func(d *deviated) { d.Messages *= 2 }, true},
+		{func(d *deviated) { d.Most = 40 }, true},
+	} {
+		is := was
+		c.change(&is)
+		if how, why := costlier([]deviated{was}, []deviated{is}); how != "" != c.found {
+			t.Errorf("%+v: %q, %s", is, how, why)
 		}
 	}
 }

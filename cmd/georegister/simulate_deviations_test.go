@@ -1,0 +1,37 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/georegister/georegister/replica/simulator"
+)
+
+// Deviations from plain runs are tried as the flags say, and their figures are told.
+func TestSimulateDeviations(t *testing.T) {
+	out, err := simulate("--protocol", "abd", "--sites", "3", "--deviations", "11", "--faults", "loss,crash")
+	if err != nil || !strings.Contains(out, "a message is lost") || strings.Contains(out, "a disk is lost") {
+		t.Errorf("%s, %v", out, err)
+	}
+	if out, err = simulate("--protocol", "abd", "--sites", "3", "--deviations", "11", "--output", "json"); err != nil {
+		t.Fatal(err)
+	}
+	var all []simulator.Deviated
+	begin := max(strings.Index(out, "["), 0)
+	err = json.NewDecoder(strings.NewReader(out[begin:])).Decode(&all)
+	if err != nil || len(all) < 50 || all[0].Runs == 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	for flags, want := range map[string]string{ // order is irrelevant: each is a command of its own
+		"--deviations -2":                          "--deviations: -2",
+		"--deviations 5 --soak 5":                  "--soak: the plain runs",
+		"--deviations 5 --profile rss":             "--profile: the plain runs",
+		"--deviations 5 --sites CA":                "--sites: \"CA\" is no number",
+		"--protocol curp --deviations 5 --sites 4": "--sites: protocol CURP runs with",
+	} {
+		if _, err := simulate(strings.Fields(flags)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", flags, err, want)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package simulator
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/georegister/georegister/replica/protocol/abd"
+	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol/epaxos"
+	"github.com/georegister/georegister/replica/protocol/gryff"
+	"github.com/georegister/georegister/replica/protocol/gus"
+	"github.com/georegister/georegister/replica/protocol/raft"
+	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
+	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
+)
+
+// What goes wrong once costs no more than the settings of members promise.
+func TestDeviationsCostNoMoreThanIsPromised(t *testing.T) {
+	t.Parallel()
+	runs := 44
+	if testing.Short() || raceEnabled {
+		runs = 11
+	}
+	for name, d := range map[string]Deviations{ // order is irrelevant: each is a test of its own
+		"abd":      {Start: Member(abd.Factory), Options: schedule.Options{RMWs: schedule.FewRMWs}},
+		"epaxos":   {Start: Member(epaxos.Factory), Options: schedule.Options{RMWs: schedule.ManyRMWs}},
+		"gryff":    {Start: Member(gryff.Factory), Options: schedule.Options{RMWs: schedule.ManyRMWs}},
+		"gus":      {Start: Member(gus.Factory), Options: schedule.Options{RMWs: schedule.FewRMWs}},
+		"raft":     {Start: Member(raft.Factory), Options: schedule.Options{RMWs: schedule.ManyRMWs}},
+		"rmwpaxos": {Start: Member(rmwpaxos.Factory), Options: schedule.Options{RMWs: schedule.ManyRMWs}},
+		"curp":     {Options: schedule.Options{RMWs: schedule.ManyRMWs, Partitioned: curp.Definition.Partitioned}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d.Members, d.Runs, d.Options.Faults = 5, runs, faults.Kinds()
+			if d.Options.Partitioned != nil {
+				d.Options.Faults, d.Runs = faults.CURPKinds(), runs/2
+			}
+			r := d.Run(t.Context())
+			if r.Failure != nil {
+				t.Fatalf("%s: %v\n%s", r.By, r.Failure, Explain(r.Failure))
+			}
+			for _, one := range r.Deviated {
+				t.Logf("%+v", one)
+			}
+		})
+	}
+}
+
+// A protocol that is slow to try again, or never ends, is late after one lost message, and right all the same.
+func TestLateIsFound(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		wrong toyMistakes
+		want  string // empty: nothing is found
+	}{
+		{toyMistakes{}, ""},
+		{toyMistakes{retryLate: true}, "longer than in the plain run"},
+		{toyMistakes{keepAsking: true}, "messages more"},
+	} {
+		d := Deviations{Start: startToy(c.wrong), Options: toyOptions(), Members: 3, Runs: 200}
+		d.Options.Faults = []faults.Kind{faults.Loss, faults.Duplicate, faults.Reorder, faults.Torn}
+		r := d.Run(t.Context())
+		switch f := r.Failure; {
+		case c.want == "" && f != nil:
+			t.Errorf("%s: %v", r.By, f)
+		case c.want != "" && (f == nil || f.Class != check.Late || !strings.Contains(f.Reason, c.want)):
+			t.Errorf("%+v: %v, not %q", c.wrong, f, c.want)
+		}
+		if c.wrong.retryLate && r.Failure != nil && Run(r.Failure.Schedule, startToy(c.wrong), nil).Failure != nil {
+			t.Error("without the plain run, too, something is wrong")
+		}
+	}
+}
+
+// The same deviations cost the same each time.
+func TestDeviationsReplay(t *testing.T) {
+	t.Parallel()
+	d := Deviations{Start: Member(abd.Factory), Options: schedule.Options{Faults: faults.Kinds()}, Members: 3, Runs: 22}
+	if one, other := d.Run(t.Context()), d.Run(t.Context()); !slices.Equal(one.Deviated, other.Deviated) || one.Runs < 100 {
+		t.Errorf("%+v, and then %+v", one, other)
+	}
+}
