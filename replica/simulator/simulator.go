@@ -13,6 +13,7 @@
 //	schedule   what one seed draws: environment, operations, faults
 //	diagram    how a run is shown
 //	check      what a history has to be
+//	invariant  what members do has to keep to
 //	coverage   what tells runs apart
 //	network    links, and the faults that are in force on them
 //	clients    sessions, their operations, and what they saw

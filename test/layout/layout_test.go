@@ -66,6 +66,9 @@ var areas = []struct {
 		"api/peer", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol", "replica/history",
 		"replica/simulator/diagram", "replica/simulator/schedule", "witness/core",
 	}},
+	{"replica/simulator/invariant", []string{
+		"api/peer", "replica/register", "replica/view", "replica/protocol", "replica/protocol/base", "replica/protocol/wire",
+	}},
 	{"replica/simulator/network", []string{
 		"api/peer", "replica/simulator/kernel", "replica/simulator/diagram", "replica/simulator/faults", "replica/simulator/schedule",
 		"replica/simulator/coverage",
@@ -78,7 +81,7 @@ var areas = []struct {
 		"api/peer", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol", "witness/core",
 		"replica/simulator/kernel", "replica/simulator/machine", "replica/simulator/diagram", "replica/simulator/faults",
 		"replica/simulator/schedule", "replica/simulator/check", "replica/simulator/network", "replica/simulator/clients",
-		"replica/simulator/coverage",
+		"replica/simulator/coverage", "replica/simulator/invariant",
 	}},
 	{"replica/simulator/members", []string{
 		"api/peer", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol", "replica/history",
@@ -195,7 +198,7 @@ var pure = []string{"replica/register", "replica/view", "replica/membership", "r
 	"witness/cache", "witness/core", "dev/decide",
 	"replica/simulator/machine", "replica/simulator/faults", "replica/simulator/schedule", "replica/simulator/diagram",
 	"replica/simulator/network", "replica/simulator/clients", "replica/simulator/cluster", "replica/simulator/members",
-	"replica/simulator/injection", "replica/simulator/coverage",
+	"replica/simulator/injection", "replica/simulator/coverage", "replica/simulator/invariant",
 }
 
 // impure lists what lets a package see the machine, the time, chance or another goroutine.

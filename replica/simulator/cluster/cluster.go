@@ -14,6 +14,7 @@ import (
 	"github.com/georegister/georegister/replica/simulator/clients"
 	"github.com/georegister/georegister/replica/simulator/coverage"
 	"github.com/georegister/georegister/replica/simulator/diagram"
+	"github.com/georegister/georegister/replica/simulator/invariant"
 	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/simulator/network"
 	"github.com/georegister/georegister/replica/simulator/schedule"
@@ -41,6 +42,7 @@ type Cluster struct {
 	Batches    uint64 // that members handed to their disks
 	logs       check.Logs
 	breach     error // the first of those that Breaches was told of
+	invariants invariant.Run
 
 	Stops map[uint64]schedule.Stop // at fsyncs, by their numbers
 	Syncs uint64                   // fsyncs that ended while faults went on
@@ -241,6 +243,7 @@ func (w *Cluster) Breaches(err error) {
 
 // Breach is the failure of a run in which something was done that the protocol forbids.
 func (w *Cluster) Breach() (check.Class, string) {
+	w.Breaches(w.invariants.Broken)
 	if w.breach == nil {
 		return "", ""
 	}

@@ -38,6 +38,7 @@ func (nd *Node) flush(index int) {
 	for _, r := range e.Refused {
 		w.Fail("member %d does not believe what %d sent, and nobody lies: %w", nd.Index+1, r.From, r.Why)
 	}
+	nd.holdSaying(index, &e)
 	w.send(nd, index, e.Send)
 	nd.complete(e.Complete)
 	switch {
@@ -123,6 +124,7 @@ func (nd *Node) persist(count int) []machine.Entry {
 	for i := range done {
 		if e := &done[i]; e.Batch.Sequence != 0 {
 			s := nd.Shards[e.Shard]
+			nd.holdBatch(s, e.Batch)
 			s.Disk.Apply(e.Batch)
 			s.journal.Persisted(e.Batch.Sequence)
 		}

@@ -22,6 +22,7 @@ func (w *Cluster) send(from *Node, shard int, envelopes []protocol.Envelope) {
 			if err := w.commits.Note(e.Message); err != nil {
 				w.Fail("%w", err)
 			}
+			w.noteLeaving(from, shard, e)
 		}
 		if w.Environment.Partitioned == nil {
 			w.judgeSent(from, shard, e)

@@ -75,6 +75,7 @@ func (nd *Node) complete(completions []protocol.Completion) {
 			continue // clients wait for the last part
 		}
 		delete(nd.Asked, c.Handle)
+		nd.holdAnswer(&who, c)
 		if who.barrier != nil {
 			nd.fenced(who.barrier, who.shard, c.Result)
 			continue

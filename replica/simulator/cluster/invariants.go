@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/invariant"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// judged reports whether what members do is held against invariants: in schedules of protocols without partitions, whose
+// masters have rules of their own.
+func (w *Cluster) judged() bool { return w.Environment.Sealed && w.Environment.Partitioned == nil }
+
+func (nd *Node) speaker(shard int) invariant.Speaker {
+	return invariant.Speaker{ID: nd.Config.Self, Shard: shard, View: &nd.Config.View}
+}
+
+// noteLeaving notes a message that leaves.
+func (w *Cluster) noteLeaving(from *Node, shard int, e *protocol.Envelope) {
+	if w.judged() {
+		w.invariants.Leaves(from.speaker(shard), e.Message, w.holders(shard))
+	}
+}
+
+// holdSaying holds what is about to be sent against what the node has: at once, or when its journal is durable.
+func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
+	w, s := nd.World, nd.Shards[shard]
+	if !w.judged() {
+		return
+	}
+	who := nd.speaker(shard)
+	for i := range e.Send {
+		w.invariants.Says(who, e.Send[i].To, e.Send[i].Message, s.Disk.Get)
+	}
+	for i := range e.SendAfterPersist {
+		w.invariants.Says(who, e.SendAfterPersist[i].To, e.SendAfterPersist[i].Message, s.journal.Get)
+	}
+}
+
+// holdBatch holds what becomes durable against what was.
+func (nd *Node) holdBatch(s *shard, b protocol.Batch) {
+	if nd.World.judged() {
+		nd.World.invariants.Persists(nd.Config.Self, s.Disk.Get, b)
+	}
+}
+
+// holdAnswer holds an answer against the disks of the members: what it tells, and what it came after.
+func (nd *Node) holdAnswer(who *asked, c *protocol.Completion) {
+	w := nd.World
+	if !w.judged() || who.barrier != nil || c.Result.Status != register.OK || who.client.Attempt != who.attempt {
+		return
+	}
+	op := &who.client.Operation
+	if !op.Stale && !(op.Regular && c.Result.Depends) {
+		nd.holdQuorum(op.Key, c.Result.Carstamp)
+	}
+	for _, d := range op.After {
+		if !op.Regular || d.Key != op.Key { // what it has found of its own key is what the session depends on next
+			nd.holdQuorum(d.Key, d.Carstamp)
+		}
+	}
+}
+
+// holdQuorum holds it that a quorum has a carstamp of a key against the disks. Whose disk was lost since is excused.
+func (nd *Node) holdQuorum(key string, c register.Carstamp) {
+	shard := nd.place(key)
+	nd.World.invariants.Answers(nd.speaker(shard), key, c, nd.World.holders(shard))
+}
+
+// holders are the disks of a shard, by member.
+func (w *Cluster) holders(shard int) func(view.MemberID) invariant.Holder {
+	return func(id view.MemberID) invariant.Holder {
+		other := w.Nodes[id-1]
+		return invariant.Holder{Excused: other.Lost || other.Gone, Has: other.Shards[shard].Disk.Get}
+	}
+}

@@ -1,0 +1,187 @@
+package invariant
+
+import (
+	"fmt"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/wire"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// claim is what a message says that its sender's disk has: a record that is no less than a fact.
+type claim struct {
+	record []byte // its key
+	fact
+}
+
+// claims says what a message claims, by its kind. Kinds that are not here claim nothing, such as WRITE1_REPLY: a
+// carstamp that is lost again only makes that of the write larger.
+var claims = [...]func(m *peerv1.Message) (claim, bool){
+	peerv1.Kind_READ1: func(m *peerv1.Message) (claim, bool) { // ABD's brings no value along, and claims nothing
+		return ofRegister(m), m.Present || m.Same
+	},
+	peerv1.Kind_READ1_REPLY: func(m *peerv1.Message) (claim, bool) { return ofRegister(m), true },
+
+	peerv1.Kind_PAXOS_STATE: ofAcceptor,
+	peerv1.Kind_PAXOS_ACK:   ofAcceptor,
+	peerv1.Kind_PAXOS_NACK:  ofAcceptor,
+	peerv1.Kind_PAXOS_VOTED: func(m *peerv1.Message) (claim, bool) {
+		n := m.GetRmwPaxos().GetRound().GetN()
+		return claim{recordKey(acceptors, m.Key), fact{promised: n, accepted: n}}, true
+	},
+
+	peerv1.Kind_PRE_ACCEPT:    ofInstance,
+	peerv1.Kind_PRE_ACCEPT_OK: ofInstance,
+	peerv1.Kind_ACCEPT:        ofInstance,
+	peerv1.Kind_COMMIT: func(m *peerv1.Message) (claim, bool) { // its ballot is that of whoever tells
+		return claim{instanceKey(m.Key, m.Instance.GetId()), fact{count: uint64(peerv1.Status_COMMITTED)}}, true
+	},
+	peerv1.Kind_PREPARE: func(m *peerv1.Message) (claim, bool) {
+		return claim{instanceKey(m.Key, m.Instance.GetId()), fact{promised: m.Instance.GetBallot()}},
+			m.Instance.GetBallot() > 0
+	},
+	peerv1.Kind_PREPARE_OK: ofInstance,
+	peerv1.Kind_NACK: func(m *peerv1.Message) (claim, bool) {
+		return claim{instanceKey(m.Key, m.Instance.GetId()), fact{promised: m.Instance.GetBallot()}}, true
+	},
+	peerv1.Kind_EXECUTED: func(m *peerv1.Message) (claim, bool) {
+		return claim{instanceKey(m.Key, m.Instance.GetId()), fact{count: uint64(peerv1.Status_EXECUTED_STATUS)}},
+			m.Instance.GetId() != nil // one of Raft names none
+	},
+
+	peerv1.Kind_GUS_READ: func(m *peerv1.Message) (claim, bool) {
+		return claim{recordKey(undecided, m.Key), fact{carstamp: wire.Of(m).Carstamp}}, m.Gus.GetFinal()
+	},
+	peerv1.Kind_GUS_READ_REPLY: func(m *peerv1.Message) (claim, bool) {
+		return claim{recordKey(undecided, m.Key), fact{carstamp: wire.Of(m).Carstamp}}, m.Gus.GetFinal()
+	},
+	peerv1.Kind_GUS_WRITE_REPLY: func(m *peerv1.Message) (claim, bool) {
+		return claim{recordKey(undecided, m.Key), fact{carstamp: wire.Of(m).Carstamp}},
+			m.Gus.GetHeld() && !m.Gus.GetFinal()
+	},
+}
+
+func ofRegister(m *peerv1.Message) claim {
+	return claim{recordKey(registers, m.Key), fact{carstamp: wire.Of(m).Carstamp}}
+}
+
+func ofAcceptor(m *peerv1.Message) (claim, bool) {
+	p := m.GetRmwPaxos()
+	f := fact{promised: p.GetRound().GetN(), accepted: p.GetVoted().GetN()}
+	return claim{recordKey(acceptors, m.Key), f}, p != nil
+}
+
+func ofInstance(m *peerv1.Message) (claim, bool) {
+	i := m.Instance
+	f := fact{promised: i.GetBallot(), accepted: i.GetAcceptedBallot(), count: uint64(i.GetStatus())}
+	return claim{instanceKey(m.Key, i.GetId()), f}, i != nil
+}
+
+// question names one that a member has asked, by the number that answers repeat.
+type question struct {
+	asker view.MemberID
+	shard int
+	op    uint64
+	kind  peerv1.Kind
+}
+
+// ask notes questions whose answers say, without repeating it, that the one who was asked has what the question brings.
+func (r *Run) ask(s Speaker, m *peerv1.Message) {
+	var brings []claim
+	switch m.Kind {
+	case peerv1.Kind_READ2, peerv1.Kind_WRITE2:
+		for _, d := range m.After {
+			brings = append(brings, claim{recordKey(registers, d.Key), fact{carstamp: wire.OfDependency(d).Carstamp}})
+		}
+		if len(m.After) == 0 {
+			brings = append(brings, ofRegister(m))
+		}
+	case peerv1.Kind_ACCEPT:
+		f := fact{accepted: m.Instance.GetBallot(), count: uint64(peerv1.Status_ACCEPTED)}
+		brings = append(brings, claim{instanceKey(m.Key, m.Instance.GetId()), f})
+	default:
+		return
+	}
+	q := question{s.ID, s.Shard, m.Op, m.Kind}
+	if r.questions == nil {
+		r.questions = map[question][]claim{}
+	}
+	r.questions[q] = brings
+}
+
+// Says holds a message against what its member has: against its disk if the message leaves at once, and against its
+// journal if it leaves once that is durable.
+func (r *Run) Says(s Speaker, to view.MemberID, m *peerv1.Message, has Records) {
+	if r.Broken != nil {
+		return
+	}
+	switch m.Kind {
+	case peerv1.Kind_READ2_REPLY, peerv1.Kind_WRITE2_REPLY, peerv1.Kind_ACCEPT_OK:
+		for _, c := range r.questions[question{to, s.Shard, m.Op, m.Kind - 1}] {
+			r.hold(s.ID, m.Kind, c, has)
+		}
+	}
+	if m == r.said {
+		return // it goes to several
+	}
+	r.said = m
+	if int(m.Kind) < len(claims) && claims[m.Kind] != nil {
+		if c, ok := claims[m.Kind](m); ok {
+			r.hold(s.ID, m.Kind, c, has)
+		}
+	}
+	if why := saysOfWrite(m, has); why != "" {
+		r.broken(s.ID, "says %v of key %q, and has %s", m.Kind, m.Key, why)
+	}
+}
+
+// hold holds a claim against what there is.
+func (r *Run) hold(who view.MemberID, kind peerv1.Kind, c claim, has Records) {
+	raw, _ := has(c.record)
+	is, _, err := read(c.record, raw)
+	why := is.lacks(c.fact)
+	if err != nil {
+		why = err.Error()
+	}
+	if why != "" && !(c.record[0] == instances && executed(c.record, has)) {
+		r.broken(who, "says %v of %s, and has %s", kind, show(c.record), why)
+	}
+}
+
+// saysOfWrite is what a member lacks of what it says of a write of Gus that is not final; empty: nothing.
+func saysOfWrite(m *peerv1.Message, has Records) string {
+	g := m.Gus
+	if g == nil || g.Final || g.Refused || g.Forgotten {
+		return ""
+	}
+	tag, origin := wire.Of(m).Carstamp, wire.Carstamp(g.Origin, m.Writer, 0)
+	holds := m.Kind == peerv1.Kind_GUS_READ && g.Held
+	promises := m.Kind == peerv1.Kind_GUS_LOCK_REPLY || m.Kind == peerv1.Kind_GUS_COMMIT_REPLY ||
+		m.Kind == peerv1.Kind_GUS_COMMIT
+	if !holds && !promises {
+		return ""
+	}
+	raw, _ := has(recordKey(undecided, m.Key))
+	is, _, err := read([]byte{undecided}, raw)
+	if err != nil {
+		return err.Error()
+	}
+	first := origin // of its tags
+	if tag.Less(first) {
+		first = tag
+	}
+	w, known := writeOf(raw, origin)
+	const forgotten = 7 // GusRecord.forgotten
+	switch past := !is.carstamp.Less(first); {
+	case !known && (past || number(raw, forgotten) >= origin.Timestamp), w.decided != 0:
+	case !known:
+		return fmt.Sprintf("nothing of write %v", origin)
+	case holds && !(past || w.votedFor == tag.Timestamp):
+		return fmt.Sprintf("no tag %v", tag)
+	case promises && w.promised.less(ballot{g.Round, g.Proposer}):
+		return fmt.Sprintf("a promise of round %d for write %v, not of %d", w.promised.round, origin, g.Round)
+	case m.Kind != peerv1.Kind_GUS_LOCK_REPLY && promises && w.voted.less(ballot{g.Round, g.Proposer}):
+		return fmt.Sprintf("a vote in round %d for write %v, not in %d", w.voted.round, origin, g.Round)
+	}
+	return ""
+}

@@ -1,0 +1,214 @@
+package invariant
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"math"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/wire"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// fact is how far a record is, or how far a message says that it is. Nothing of it ever gets less. Of ballots it has the
+// number alone: protocols differ in how they order ballots of one number.
+type fact struct {
+	carstamp register.Carstamp // of a register
+	promised uint64            // ballot
+	accepted uint64            // ballot
+	count    uint64            // of a state: changes; of an instance: its status; of a member: its incarnation
+}
+
+// lacks is in what a fact is less than another one; empty: in nothing.
+func (f fact) lacks(g fact) string {
+	switch {
+	case f.carstamp.Less(g.carstamp):
+		return fmt.Sprintf("carstamp %v, not %v", f.carstamp, g.carstamp)
+	case f.promised < g.promised:
+		return fmt.Sprintf("a promise of ballot %d, not of %d", f.promised, g.promised)
+	case f.accepted < g.accepted:
+		return fmt.Sprintf("a vote in ballot %d, not in %d", f.accepted, g.accepted)
+	case f.count < g.count:
+		return fmt.Sprintf("count or status %d, not %d", f.count, g.count)
+	}
+	return ""
+}
+
+// The first bytes of the keys of records; the key of a register follows, or, in instances, the instance's name before it.
+const (
+	registers = 'r'
+	acceptors = 'p'
+	instances = 'i'
+	states    = 's'
+	undecided = 'u' // registers of Gus
+	own       = 'm' // of the member itself: its record has no more in its key
+)
+
+// records says how to read a record, by the first byte of its key.
+var records = [256]func(raw []byte) (fact, error){
+	registers: func(raw []byte) (fact, error) { // RegisterRecord
+		return fact{carstamp: wire.Carstamp(number(raw, 1), number(raw, 2), number(raw, 3))}, nil
+	},
+	acceptors: func(raw []byte) (f fact, err error) { // RMWPaxosRecord
+		f.promised, f.accepted = number(message(raw, 1), 1), number(message(raw, 2), 1)
+		if f.promised < f.accepted {
+			err = fmt.Errorf("a vote in ballot %d and a promise of %d alone", f.accepted, f.promised)
+		}
+		return f, err
+	},
+	instances: func(raw []byte) (fact, error) { // Message
+		i := instanceOf(raw)
+		f := fact{promised: i.ballot, accepted: i.accepted, count: uint64(i.status)}
+		if i.status == peerv1.Status_COMMITTED { // in whatever ballot: no other attributes can be voted for
+			f.accepted = math.MaxUint64
+		}
+		return f, nil
+	},
+	states: func(raw []byte) (fact, error) { // KeyState
+		return fact{count: number(raw, 2)}, nil
+	},
+	undecided: func(raw []byte) (fact, error) { // GusRecord
+		return fact{carstamp: wire.Carstamp(number(raw, 1), number(raw, 2), 0)}, nil
+	},
+	own: func(raw []byte) (fact, error) { // MemberRecord
+		return fact{promised: number(raw, 5), count: number(raw, 1)}, nil
+	},
+}
+
+// anInstance is what a record has of an instance.
+type anInstance struct {
+	since, ballot, accepted uint64
+	status                  peerv1.Status
+	agreed                  bool
+}
+
+// instanceOf reads a Message with an Instance.
+func instanceOf(raw []byte) anInstance {
+	i := message(raw, 14)
+	return anInstance{
+		since: number(raw, 3), ballot: number(i, 2), accepted: number(i, 3), status: peerv1.Status(number(i, 4)),
+		agreed: number(i, 7) != 0,
+	}
+}
+
+// read reads a record, and reports false if there are no rules for its kind.
+func read(key, raw []byte) (fact, bool, error) {
+	if len(key) == 0 || key[0] == own && len(key) > 1 {
+		return fact{}, false, nil
+	}
+	of := records[key[0]]
+	if of == nil || raw == nil {
+		return fact{}, of != nil, nil
+	}
+	f, err := of(raw)
+	return f, true, err
+}
+
+// recordKey is the key of a record.
+func recordKey(prefix byte, key []byte) []byte { return append([]byte{prefix}, key...) }
+
+// instanceKey is the key of an instance's record.
+func instanceKey(key []byte, id *peerv1.InstanceID) []byte {
+	b := binary.BigEndian.AppendUint64([]byte{instances}, id.GetWriter())
+	return append(binary.BigEndian.AppendUint64(b, id.GetNumber()), key...)
+}
+
+// instanceHead is how many bytes of an instance's key come before the key of its register.
+const instanceHead = 1 + 8 + 8
+
+// executed reports whether the state of a key has the instance of an instance's record.
+func executed(instance []byte, has Records) bool {
+	if len(instance) < instanceHead {
+		return false
+	}
+	raw, ok := has(recordKey(states, instance[instanceHead:]))
+	if !ok {
+		return false
+	}
+	writer, most := binary.BigEndian.Uint64(instance[1:]), uint64(0)
+	_ = fields(raw, func(field int, _ uint64, part []byte) {
+		if field != 3 { // KeyState.executed
+			return
+		}
+		if id := message(part, 1); number(id, 1) == writer {
+			most = max(most, number(id, 2))
+		}
+	})
+	return most >= binary.BigEndian.Uint64(instance[9:])
+}
+
+// aWrite is what a record of Gus has of a write that is not known to be final.
+type aWrite struct {
+	origin            register.Carstamp
+	promised, voted   ballot
+	votedFor, decided uint64 // timestamps of its tags
+}
+
+// writes lists those of a GusRecord.
+func writes(raw []byte) iter.Seq[aWrite] {
+	return func(yield func(aWrite) bool) {
+		goesOn := true
+		_ = fields(raw, func(field int, _ uint64, part []byte) {
+			if field == 6 && goesOn {
+				goesOn = yield(readWrite(part))
+			}
+		})
+	}
+}
+
+// readWrite reads a GusWrite.
+func readWrite(raw []byte) (w aWrite) {
+	_ = fields(raw, func(field int, n uint64, _ []byte) {
+		switch field {
+		case 1:
+			w.origin.Timestamp = n
+		case 2:
+			w.origin.Writer = register.Writer(n)
+		case 5:
+			w.promised.round = n
+		case 6:
+			w.promised.proposer = n
+		case 7:
+			w.votedFor = n
+		case 8:
+			w.voted.round = n
+		case 9:
+			w.voted.proposer = n
+		case 13:
+			w.decided = n
+		}
+	})
+	return w
+}
+
+// writeOf is what a record of Gus has of one write; it reports false if it has nothing.
+func writeOf(raw []byte, origin register.Carstamp) (aWrite, bool) {
+	for w := range writes(raw) {
+		if w.origin == origin {
+			return w, true
+		}
+	}
+	return aWrite{}, false
+}
+
+// ballot is one of Gus.
+type ballot struct{ round, proposer uint64 }
+
+func (b ballot) less(c ballot) bool {
+	return cmp.Or(cmp.Compare(b.round, c.round), cmp.Compare(b.proposer, c.proposer)) < 0
+}
+
+// show is a record's key for people.
+func show(key []byte) string {
+	switch {
+	case len(key) == 1:
+		return "itself"
+	case key[0] == instances && len(key) >= instanceHead:
+		writer, number := binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint64(key[9:])
+		return fmt.Sprintf("instance %v#%d of key %q", register.Writer(writer), number, key[instanceHead:])
+	}
+	return fmt.Sprintf("key %q", bytes.Clone(key[1:]))
+}

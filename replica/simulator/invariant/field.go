@@ -1,0 +1,67 @@
+package invariant
+
+import "google.golang.org/protobuf/encoding/protowire"
+
+// fields visits the fields of an encoded message: numbers, and parts that are bytes or messages themselves. Records are
+// read in this way because they are read at each step of a run, and most of what they hold is of no interest here.
+func fields(raw []byte, visit func(field int, n uint64, part []byte)) error {
+	for len(raw) > 0 {
+		field, n, part, size := next(raw)
+		if size < 0 {
+			return protowire.ParseError(size)
+		}
+		visit(field, n, part)
+		raw = raw[size:]
+	}
+	return nil
+}
+
+// next is the first field of an encoded message, and its size; one that is less than 0 is an error.
+func next(raw []byte) (field int, n uint64, part []byte, size int) {
+	tag, head := protowire.ConsumeVarint(raw)
+	if head < 0 {
+		return 0, 0, nil, head
+	}
+	number, kind := protowire.DecodeTag(tag)
+	switch rest := raw[head:]; kind {
+	case protowire.VarintType:
+		n, size = protowire.ConsumeVarint(rest)
+	case protowire.Fixed64Type:
+		n, size = protowire.ConsumeFixed64(rest)
+	case protowire.BytesType:
+		part, size = protowire.ConsumeBytes(rest)
+	default:
+		size = protowire.ConsumeFieldValue(number, kind, rest)
+	}
+	if size < 0 {
+		return 0, 0, nil, size
+	}
+	return int(number), n, part, head + size
+}
+
+// find is the first field of that number, a number or a part; neither if it is left out. Fields are in ascending order.
+func find(raw []byte, wanted int) (n uint64, part []byte) {
+	for len(raw) > 0 {
+		field, n, part, size := next(raw)
+		switch {
+		case size < 0 || field > wanted:
+			return 0, nil
+		case field == wanted:
+			return n, part
+		}
+		raw = raw[size:]
+	}
+	return 0, nil
+}
+
+// number is a field that is a number; 0 if it is left out.
+func number(raw []byte, field int) uint64 {
+	n, _ := find(raw, field)
+	return n
+}
+
+// message is a field that is a message; nil if it is left out.
+func message(raw []byte, field int) []byte {
+	_, part := find(raw, field)
+	return part
+}

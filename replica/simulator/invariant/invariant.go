@@ -1,0 +1,63 @@
+// Package invariant holds what members do against what their protocols are proven by:
+//
+//	a disk never goes back                    disk.go
+//	a member says only what its disk has      claim.go
+//	a name has one value                      name.go
+//	a proposal or an answer rests on a quorum quorum.go
+//
+// Clients see that a rule is broken only when a rare chain of events follows, such as a crash and a recovery by just those
+// members that lack something. What a member says shows it at once.
+//
+// Which rules there are for a protocol is said by tables: of records by the first byte of their keys, and of messages by
+// their kinds. A protocol that has neither is held to none of them.
+package invariant
+
+import (
+	"fmt"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Records are what a member has: on its disk, or in its journal. It reports false if there is no record of that key.
+type Records func(key []byte) ([]byte, bool)
+
+// Run is what the rules remember of one run. The zero value is that of its beginning.
+type Run struct {
+	Broken error // the first rule that was broken, as people are told; nil: none
+
+	said, left *peerv1.Message // the last ones: most go to several members
+
+	named     map[name]content             // what names stand for; never ranged over
+	questions map[question][]claim         // what is claimed by whoever answers; never ranged over
+	granted   map[proposal][]view.MemberID // who has promised a ballot; never ranged over
+	voted     map[proposal][]view.MemberID // and voted in it; never ranged over
+	proposed  map[proposal]uint64          // the timestamp of what was proposed in it; never ranged over
+	chosen    map[string]choice            // by key: the latest choice that is known; never ranged over
+}
+
+// Speaker is a member that says something.
+type Speaker struct {
+	ID    view.MemberID
+	Shard int
+	View  *view.View
+}
+
+// broken notes a rule that a member has broken.
+func (r *Run) broken(who view.MemberID, format string, args ...any) {
+	if r.Broken == nil {
+		r.Broken = fmt.Errorf("member %d "+format, append([]any{who}, args...)...)
+	}
+}
+
+// Leaves notes a message that leaves its member, and holds it against the disks of all.
+func (r *Run) Leaves(s Speaker, m *peerv1.Message, disks Disks) {
+	if r.Broken != nil || m == r.left {
+		return
+	}
+	r.left = m
+	r.ask(s, m)
+	r.name(s, m)
+	r.propose(s, m, disks)
+	r.decide(s, m, disks)
+}

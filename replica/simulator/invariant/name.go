@@ -1,0 +1,107 @@
+package invariant
+
+import (
+	"fmt"
+	"hash/fnv"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/wire"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// name is a carstamp of a register, whose number is its timestamp, or a ballot.
+type name struct {
+	key                    string
+	ballot                 bool
+	number, writer, detail uint64 // detail: of a carstamp its rmws, of a ballot its proposer's attempt
+}
+
+// String is the name as people are told.
+func (n name) String() string {
+	if n.ballot {
+		return fmt.Sprintf("ballot %d of %v (%d) of key %q", n.number, register.Writer(n.writer), n.detail, n.key)
+	}
+	return fmt.Sprintf("carstamp %v of key %q", wire.Carstamp(n.number, n.writer, n.detail), n.key)
+}
+
+// name holds what a message names against what was said under that name before, by whomever: a carstamp has one value,
+// also that which a write of Gus began with, and a ballot one state.
+func (r *Run) name(s Speaker, m *peerv1.Message) {
+	switch m.Kind {
+	case peerv1.Kind_READ1: // ABD's brings no value along, nor does Gryff's if that is large
+		if m.Present && !m.Same {
+			r.stands(s, m, carstampOf(m))
+		}
+	case peerv1.Kind_READ2, peerv1.Kind_WRITE2:
+		if len(m.After) == 0 {
+			r.stands(s, m, carstampOf(m))
+		}
+	case peerv1.Kind_READ1_REPLY:
+		if !m.Same {
+			r.stands(s, m, carstampOf(m))
+		}
+	case peerv1.Kind_GUS_READ, peerv1.Kind_GUS_READ_REPLY:
+		if m.Kind == peerv1.Kind_GUS_READ == m.Same { // the question brings a value if it says so, the answer if it is another one
+			r.stands(s, m, carstampOf(m))
+			r.stands(s, m, originOf(m))
+		}
+	case peerv1.Kind_GUS_WRITE, peerv1.Kind_GUS_LOCK, peerv1.Kind_GUS_COMMIT:
+		r.stands(s, m, carstampOf(m))
+		r.stands(s, m, originOf(m))
+	case peerv1.Kind_PAXOS_VOTE:
+		r.stands(s, m, ballotOf(m, m.GetRmwPaxos().GetRound()))
+	case peerv1.Kind_PAXOS_ACK, peerv1.Kind_PAXOS_STATE:
+		if voted := m.GetRmwPaxos().GetVoted(); voted != nil && !m.Same {
+			r.stands(s, m, ballotOf(m, voted))
+		}
+	}
+}
+
+func carstampOf(m *peerv1.Message) name {
+	return name{key: string(m.Key), number: m.Timestamp, writer: m.Writer, detail: m.Rmws}
+}
+
+func originOf(m *peerv1.Message) name {
+	return name{key: string(m.Key), number: m.Gus.GetOrigin(), writer: m.Writer}
+}
+
+func ballotOf(m *peerv1.Message, b *peerv1.RMWPaxosRound) name {
+	return name{key: string(m.Key), ballot: true, number: b.GetN(), writer: b.GetProposer(), detail: b.GetAttempt()}
+}
+
+// stands holds what a message tells of a register against what its name stood for before. Nothing is written without a
+// carstamp.
+func (r *Run) stands(s Speaker, m *peerv1.Message, n name) {
+	if !n.ballot && n.number == 0 && n.writer == 0 && n.detail == 0 {
+		if m.Present {
+			r.broken(s.ID, "says %v of key %q with a value and no carstamp", m.Kind, m.Key)
+		}
+		return
+	}
+	is := content{present: m.Present, value: hash(m.Value)}
+	if n.ballot {
+		is.timestamp, is.writer, is.table = m.Timestamp, m.Writer, hash(m.GetRmwPaxos().GetTable())
+	}
+	was, known := r.named[n]
+	switch {
+	case r.named == nil:
+		r.named = map[name]content{n: is}
+	case !known:
+		r.named[n] = is
+	case was != is:
+		r.broken(s.ID, "says %v of %v with %.40q and carstamp %v, and before it stood for something else",
+			m.Kind, n, m.Value, wire.Of(m).Carstamp)
+	}
+}
+
+// content is what a name stands for: a value, or, for a ballot, a state.
+type content struct {
+	present                         bool
+	value, timestamp, writer, table uint64
+}
+
+func hash(b []byte) uint64 {
+	h := fnv.New64a()
+	h.Write(b)
+	return h.Sum64()
+}

@@ -1,0 +1,175 @@
+package invariant
+
+import (
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/base"
+	"github.com/georegister/georegister/replica/protocol/wire"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Holder is a member that may have something on its disk.
+type Holder struct {
+	Excused bool // its disk was lost since, as may happen
+	Has     Records
+}
+
+// Disks are the members' disks.
+type Disks func(view.MemberID) Holder
+
+// proposal names a ballot for a register, in an epoch.
+type proposal struct {
+	key   string
+	epoch uint64
+	base.Ballot
+}
+
+// choice is a ballot in which a quorum has voted, and the timestamp of the state that it voted for. It counts the changes
+// of the key, so what follows has no smaller one.
+type choice struct{ ballot, timestamp uint64 }
+
+// propose holds a proposal (VOTE) against the promises that it has to rest on, those of a quorum of the view, in which the
+// proposer counts if its promise is durable; and against what was chosen before, which it has to be or to follow. Who has
+// voted has promised its proposer the next ballot.
+func (r *Run) propose(s Speaker, m *peerv1.Message, disks Disks) {
+	if m.RmwPaxos == nil {
+		return
+	}
+	p := proposal{string(m.Key), s.View.Epoch, base.BallotOf(m.RmwPaxos.Round)}
+	switch m.Kind {
+	case peerv1.Kind_PAXOS_ACK:
+		note(&r.granted, p, s.ID)
+	case peerv1.Kind_PAXOS_VOTED:
+		note(&r.voted, p, s.ID)
+		r.choose(s, p)
+		p.Number++
+		note(&r.granted, p, s.ID)
+	case peerv1.Kind_PAXOS_VOTE:
+		raw, _ := disks(s.ID).Has(recordKey(acceptors, m.Key))
+		is, _, _ := read([]byte{acceptors}, raw)
+		if !s.View.Quorum(func(id view.MemberID) bool {
+			return slices.Contains(r.granted[p], id) || id == s.ID && is.promised >= p.Number
+		}) {
+			r.broken(s.ID, "asks for votes in ballot %d for key %q, which only members %v and its own disk (up to %d) have promised",
+				p.Number, m.Key, r.granted[p], is.promised)
+		}
+		if r.proposed == nil {
+			r.proposed = map[proposal]uint64{}
+		}
+		r.proposed[p] = m.Timestamp
+		if c := r.chosen[p.key]; p.Number > c.ballot && m.Timestamp < c.timestamp {
+			r.broken(s.ID, "asks for votes in ballot %d for state %d of key %q, and in ballot %d state %d was chosen",
+				p.Number, m.Timestamp, m.Key, c.ballot, c.timestamp)
+		}
+	}
+}
+
+// choose notes what is chosen once a quorum has said that it has voted for it; whether the proposer has is not known.
+func (r *Run) choose(s Speaker, p proposal) {
+	timestamp, known := r.proposed[p]
+	if c := r.chosen[p.key]; !known || c.ballot >= p.Number ||
+		!s.View.Quorum(func(id view.MemberID) bool { return slices.Contains(r.voted[p], id) }) {
+		return
+	}
+	if r.chosen == nil {
+		r.chosen = map[string]choice{}
+	}
+	r.chosen[p.key] = choice{p.Number, timestamp}
+}
+
+func note(said *map[proposal][]view.MemberID, p proposal, id view.MemberID) {
+	if *said == nil {
+		*said = map[proposal][]view.MemberID{}
+	}
+	if !slices.Contains((*said)[p], id) {
+		(*said)[p] = append((*said)[p], id)
+	}
+}
+
+// decide holds a message that something is decided against the disks of those who had to agree to it.
+func (r *Run) decide(s Speaker, m *peerv1.Message, disks Disks) {
+	switch {
+	case r.Broken != nil:
+	case m.Kind == peerv1.Kind_GUS_FINAL:
+		if lack := lacking(s.View, disks, func(has Records) (bool, bool) {
+			return holdsCarstamp(has, m.Key, wire.Of(m).Carstamp)
+		}); lack != nil {
+			r.broken(s.ID, "says that tag %v of key %q is final, and the disks of members %v have less", wire.Of(m).Carstamp, m.Key, lack)
+		}
+	case m.Kind == peerv1.Kind_COMMIT:
+		key := instanceKey(m.Key, m.Instance.GetId())
+		raw, known := disks(s.ID).Has(key)
+		if i := instanceOf(raw); !known || i.since != s.View.Epoch {
+			return // it is executed here, or was voted for in another view
+		}
+		if lack := lacking(s.View, disks, func(has Records) (bool, bool) { return true, agrees(has, key) }); lack != nil {
+			r.broken(s.ID, "commits %s, and the disks of members %v have not agreed", show(key), lack)
+		}
+	}
+}
+
+// agrees reports whether a disk has voted for the attributes of an instance, or has executed it.
+func agrees(has Records, key []byte) bool {
+	raw, ok := has(key)
+	if !ok {
+		return executed(key, has)
+	}
+	i := instanceOf(raw)
+	return i.status >= peerv1.Status_ACCEPTED || i.status == peerv1.Status_PRE_ACCEPTED && i.agreed
+}
+
+// Answers holds the answer of an operation on a key against the disks: a quorum of the view has that carstamp or a larger
+// one.
+func (r *Run) Answers(s Speaker, key string, c register.Carstamp, disks Disks) {
+	if r.Broken != nil || c.IsZero() {
+		return
+	}
+	lack := lacking(s.View, disks, func(has Records) (bool, bool) { return holdsCarstamp(has, []byte(key), c) })
+	if lack != nil {
+		r.broken(s.ID, "answers with carstamp %v of key %q, and the disks of members %v have less", c, key, lack)
+	}
+}
+
+// lacking lists the members whose disks lack something that a quorum has to have; nil: a quorum has it, or none of them
+// knows of such things. In a joint view a quorum of the members before the change will do: who asks both sides finds it.
+func lacking(v *view.View, disks Disks, holds func(Records) (known, holds bool)) []view.MemberID {
+	any := false
+	var lack []view.MemberID
+	has := func(id view.MemberID) bool {
+		disk := disks(id)
+		known, held := holds(disk.Has)
+		any = any || known
+		if !held && !disk.Excused && !slices.Contains(lack, id) {
+			lack = append(lack, id)
+		}
+		return held || disk.Excused
+	}
+	if v.Quorum(has) || !any || v.Joint() && v.Before().Quorum(has) {
+		return nil
+	}
+	return lack
+}
+
+// holdsCarstamp reports whether there is a register of a key, and whether it has a carstamp or a larger one.
+func holdsCarstamp(has Records, key []byte, c register.Carstamp) (known, holds bool) {
+	if raw, ok := has(recordKey(registers, key)); ok {
+		f, _, err := read([]byte{registers}, raw)
+		return true, err == nil && !f.carstamp.Less(c)
+	}
+	if raw, ok := has(recordKey(acceptors, key)); ok {
+		return true, number(raw, 6) >= c.Timestamp // RMWPaxosRecord.timestamp, which counts the changes
+	}
+	if raw, ok := has(recordKey(undecided, key)); ok {
+		f, _, err := read([]byte{undecided}, raw)
+		if err != nil || !f.carstamp.Less(c) {
+			return true, err == nil
+		}
+		for w := range writes(raw) {
+			holds = holds || w.origin.Writer == c.Writer && max(w.votedFor, w.decided) >= c.Timestamp
+		}
+		return true, holds
+	}
+	return false, false
+}
