@@ -196,60 +196,77 @@ func (d Deviations) deviations(s schedule.Schedule, plain *course) (all []deviat
 		return cmp.Compare(m.At, at)
 	})
 	sent := plain.sent[:last]
-	for _, i := range d.some(s.Seed, 1, last, func(i int) string { return sent[i].Kind }) {
-		m := uint64(i) + 1
-		all = append(all,
-			strike(lost, schedule.Strike{Message: m, Lost: true}),
-			strike(late, schedule.Strike{Message: m, Late: s.Environment.Network.Largest(), Overtaken: true}),
-			strike(veryLate, schedule.Strike{Message: m, Late: awayRetries * retry, Overtaken: true}),
-			strike(twice, schedule.Strike{Message: m, Late: 2 * retry, Twice: true}),
-		)
-	}
-	for _, i := range d.some(s.Seed, 2, int(plain.syncs), func(int) string { return "" }) {
-		sync := uint64(i) + 1
-		all = append(all,
-			stop(volatile, schedule.Stop{Sync: sync, For: retry / 2}),
-			stop(durable, schedule.Stop{Sync: sync, For: retry / 2, Durable: true}),
-			stop(power, schedule.Stop{Sync: sync, For: retry / 2, All: true}),
-		)
-	}
-	sent = slices.CompactFunc(slices.Clone(sent), func(a, b network.Noted) bool { return a.At == b.At })
-	for _, i := range d.some(s.Seed, 3, len(sent)*n, func(i int) string { return sent[i/n].Kind }) {
-		f := faults.Fault{Kind: faults.Crash, At: sent[i/n].At + 1, Node: i % n, For: retry / 2}
-		all = append(all, fault(crashes, f))
-		f.For = awayRetries * retry
-		all = append(all, fault(away, f))
-		f.Kind, f.For = faults.Wipe, retry/2
-		all = append(all, fault(wiped, f))
-		side := uint64(1) << (i % n)
-		if s.Environment.Partitioned != nil {
-			side |= side << n // the witness beside it, or at its site
+	each := func(kind string, purpose uint64, count int, class func(int) string, make func(i int) deviation) {
+		if slices.Contains(d.Options.Faults, ways[kind].fault) {
+			for _, i := range d.some(s.Seed, purpose, count, ways[kind].share, class) {
+				all = append(all, make(i))
+			}
 		}
-		f = faults.Fault{Kind: faults.Partition, Everywhere: true, At: f.At, For: s.Settle, Node: i % n, Side: side}
-		all = append(all, fault(silent, f))
 	}
-	return slices.DeleteFunc(all, func(one deviation) bool {
-		return !slices.Contains(d.Options.Faults, needs[one.kind])
-	})
+	messages := func(kind string, what schedule.Strike) {
+		each(kind, 1, last, func(i int) string { return sent[i].Kind }, func(i int) deviation {
+			what.Message = uint64(i) + 1
+			return strike(kind, what)
+		})
+	}
+	messages(lost, schedule.Strike{Lost: true})
+	messages(late, schedule.Strike{Late: s.Environment.Network.Largest(), Overtaken: true})
+	messages(veryLate, schedule.Strike{Late: awayRetries * retry, Overtaken: true})
+	messages(twice, schedule.Strike{Late: 2 * retry, Twice: true})
+	syncs := func(kind string, what schedule.Stop) {
+		each(kind, 2, int(plain.syncs), func(int) string { return "" }, func(i int) deviation {
+			what.Sync, what.For = uint64(i)+1, retry/2
+			return stop(kind, what)
+		})
+	}
+	syncs(volatile, schedule.Stop{})
+	syncs(durable, schedule.Stop{Durable: true})
+	syncs(power, schedule.Stop{All: true})
+	moments := slices.CompactFunc(slices.Clone(sent), func(a, b network.Noted) bool { return a.At == b.At })
+	members := func(kind string, what faults.Fault) {
+		each(kind, 3, len(moments)*n, func(i int) string { return moments[i/n].Kind }, func(i int) deviation {
+			what.At, what.Node = moments[i/n].At+1, i%n
+			if what.Kind == faults.Partition {
+				what.Side = 1 << (i % n)
+				if s.Environment.Partitioned != nil {
+					what.Side |= what.Side << n // the witness beside it, or at its site
+				}
+			}
+			return fault(kind, what)
+		})
+	}
+	members(crashes, faults.Fault{Kind: faults.Crash, For: retry / 2})
+	members(away, faults.Fault{Kind: faults.Crash, For: awayRetries * retry})
+	members(wiped, faults.Fault{Kind: faults.Wipe, For: retry / 2})
+	members(silent, faults.Fault{Kind: faults.Partition, Everywhere: true, For: s.Settle})
+	return all
 }
 
-// needs are the kinds of faults that deviations are of.
-var needs = map[string]faults.Kind{
-	lost: faults.Loss, late: faults.Reorder, veryLate: faults.Reorder, twice: faults.Duplicate,
-	volatile: faults.Torn, durable: faults.Torn, power: faults.Torn,
-	crashes: faults.Crash, away: faults.Crash, wiped: faults.Wipe, silent: faults.Partition,
+// way is of which kind of faults the deviations of a kind are, and what their share of Deviations.Runs is, in parts of
+// shares.
+type way struct {
+	fault faults.Kind
+	share int
 }
 
-// some are the numbers below count that are taken, so many that those of all kinds are at most Runs: of each class first
-// one, then another one. They are drawn so that those that are there in two runs are taken in both: what the deviations
-// of a mutant cost can be compared with what they cost without.
-func (d Deviations) some(seed, purpose uint64, count int, class func(int) string) []int {
+var ways = map[string]way{
+	lost: {faults.Loss, 8}, late: {faults.Reorder, 2}, veryLate: {faults.Reorder, 2}, twice: {faults.Duplicate, 1},
+	volatile: {faults.Torn, 2}, durable: {faults.Torn, 1}, power: {faults.Torn, 1},
+	crashes: {faults.Crash, 2}, away: {faults.Crash, 1}, wiped: {faults.Wipe, 1}, silent: {faults.Partition, 3},
+}
+
+const shares = 24
+
+// some are the numbers below count that are taken of a kind with a share of Runs: of each class first one, then another
+// one. They are drawn so that those that are there in two runs are taken in both: what the deviations of a mutant cost
+// can be compared with what they cost without.
+func (d Deviations) some(seed, purpose uint64, count, share int, class func(int) string) []int {
 	all := make([]int, count)
 	ranks, nth := make([]uint64, count), make([]int, count)
 	for i := range all {
 		all[i], ranks[i] = i, kernel.NewStream(seed, kernel.ForDeviations, purpose<<32|uint64(i)).Uint64()
 	}
-	most := (d.Runs + len(needs) - 1) / len(needs)
+	most := (d.Runs*share + shares - 1) / shares
 	if d.Runs == 0 || count <= most {
 		return all
 	}

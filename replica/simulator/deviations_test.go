@@ -15,14 +15,15 @@ import (
 	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // What goes wrong once costs no more than the settings of members promise.
 func TestDeviationsCostNoMoreThanIsPromised(t *testing.T) {
 	t.Parallel()
-	runs := 44
+	runs := 24
 	if testing.Short() || raceEnabled {
-		runs = 11
+		runs = 8
 	}
 	for name, d := range map[string]Deviations{ // order is irrelevant: each is a test of its own
 		"abd":      {Start: Member(abd.Factory), Options: schedule.Options{RMWs: schedule.FewRMWs}},
@@ -74,6 +75,21 @@ func TestLateIsFound(t *testing.T) {
 			t.Error("without the plain run, too, something is wrong")
 		}
 	}
+}
+
+// A known mistake that costs time alone is found, and is nothing to a search of schedules: it ends in time.
+func TestLateMutantIsFound(t *testing.T) {
+	t.Parallel()
+	options := schedule.Options{Faults: []faults.Kind{faults.Loss}, RMWs: schedule.ManyRMWs}
+	mutants.Build(t).Run(t, "lost commands", "raft/ask-again-late", func(t *testing.T) {
+		r := Deviations{Start: Member(raft.Factory), Options: options, Members: 3, Runs: 60}.Run(t.Context())
+		if r.Failure == nil || r.Failure.Class != check.Late {
+			t.Errorf("%s: %v", r.By, r.Failure)
+		}
+		if f := find(drawn(options), Member(raft.Factory), 0, 20, nil); f != nil {
+			t.Errorf("a schedule shows it, too: %v", f)
+		}
+	})
 }
 
 // The same deviations cost the same each time.

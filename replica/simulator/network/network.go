@@ -86,6 +86,18 @@ type Noted struct {
 	Kind string
 }
 
+// kindOf tells messages apart by what they are for, those of witnesses and of Raft's library by their own kinds: its
+// type is the first field of a message of the library.
+func kindOf(m *peerv1.Message) string {
+	switch {
+	case m.Witness != nil:
+		return m.Witness.Kind.String()
+	case m.Kind == peerv1.Kind_RAFT:
+		return m.Kind.String() + string(m.Raft[:min(2, len(m.Raft))])
+	}
+	return m.Kind.String()
+}
+
 // Ends is the nodes between which messages go.
 type Ends interface {
 	// Left reports whether a message had left the machine of a process that has stopped since.
@@ -156,7 +168,7 @@ func (n *Network) strike(m *peerv1.Message) (s schedule.Strike) {
 	}
 	n.Sent++
 	if n.Timed {
-		n.Noted = append(n.Noted, Noted{n.Now, m.Kind.String() + m.Witness.GetKind().String()})
+		n.Noted = append(n.Noted, Noted{n.Now, kindOf(m)})
 	}
 	return n.Strikes[n.Sent]
 }

@@ -65,12 +65,17 @@ func Plains(n int, options Options) []Plain {
 		}
 		s.growValues(kernel.NewStream(s.Seed, kernel.ForLimits, 0))
 	})
-	add("a member was away", faults.Fault{Kind: faults.Crash, For: 8 * retry}, func(s *Schedule) {
-		s.Environment.Tuning = protocol.Tuning{LogEntries: 2, PageBytes: 128}
+	behind := func(s *Schedule) { // the log is short, and the state has many pages
+		s.Environment.Tuning = protocol.Tuning{LogEntries: 2, PageBytes: 48}
+		s.growValues(kernel.NewStream(s.Seed, kernel.ForLimits, 0))
+	}
+	add("a member was away", faults.Fault{Kind: faults.Crash, For: 8 * retry}, behind)
+	add("a member is back soon", faults.Fault{Kind: faults.Crash, For: retry / 4}, func(s *Schedule) {
+		s.Environment.Doubtful = true
 	})
 	add("a disk is lost", faults.Fault{Kind: faults.Wipe, For: retry}, nil)
 	add("one member is replaced", change(1, 1, true), nil)
-	add("a lost member is replaced", change(1, 1, false), func(s *Schedule) { s.Environment.Tuning.PageBytes = 64 })
+	add("a lost member is replaced", change(1, 1, false), behind)
 	add("many members are replaced", change(3, 3, true), nil)
 	add("two members join", change(2, 0, true), nil)
 	if !options.Keep && n > 3 {
@@ -100,14 +105,24 @@ func partitionedPlains(n int, options Options) []Plain {
 	add("a master is lost, with witnesses of its own", gone, func(s *Schedule) {
 		s.Environment.Partitioned.Placement.Dedicated = true
 	})
-	add("a master is back soon", faults.Fault{Kind: faults.Crash, For: retry / 4}, nil)
-	add("a disk is lost", faults.Fault{Kind: faults.Wipe, Node: 1, For: retry}, func(s *Schedule) {
-		s.Environment.Partitioned.Sync.Kept, s.Environment.Tuning.PageBytes = 2, 128
+	add("a master is back soon", faults.Fault{Kind: faults.Crash, For: retry / 4}, func(s *Schedule) {
+		s.Environment.Doubtful = true
 	})
+	behind := func(s *Schedule) { // the log is short, and the state has many pages
+		s.Faults[0].At = s.Clients[0].Operations[plainRounds-1].At
+		s.Environment.Partitioned.Sync.Kept, s.Environment.Tuning.PageBytes = 1, 48
+		s.Environment.Tuning.Recorded = 64
+		s.growValues(kernel.NewStream(s.Seed, kernel.ForLimits, 0))
+	}
+	add("a disk is lost", faults.Fault{Kind: faults.Wipe, Node: 1, For: retry}, nil)
+	add("a disk is lost, and the log is short", faults.Fault{Kind: faults.Wipe, Node: 1, For: retry}, behind)
 	add("a witness is lost", faults.Fault{Kind: faults.Lose, Node: 1, For: retry}, nil)
 	add("a master moves", faults.Fault{Kind: faults.Move, Node: n - 1}, nil)
 	add("a partition is split", faults.Fault{Kind: faults.Split}, nil)
-	add("one member is replaced", faults.Fault{Kind: faults.Change, Node: n - 2, Join: 1, Leave: 1, Alive: true}, nil)
+	change := faults.Fault{Kind: faults.Change, Node: 1, Join: 1, Leave: 1, Alive: true}
+	add("one member is replaced", change, nil)
+	change.Alive = false
+	add("a lost member is replaced, and the log is short", change, behind)
 	return all
 }
 
