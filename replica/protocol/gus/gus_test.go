@@ -223,6 +223,33 @@ func TestRecordsComeToRest(t *testing.T) {
 	}
 }
 
+// A write on which a member has just promised a ballot does not go for those that are kept of the key: whoever has it
+// decided would find each time that its promise is forgotten.
+func TestAPromiseOutlivesTheBound(t *testing.T) {
+	a := newAlone(5)
+	ballot := func(kind peerv1.Kind, timestamp uint64, by view.MemberID) *peerv1.Gus {
+		m := message(kind, timestamp, by, timestamp)
+		m.Gus.Round, m.Gus.Proposer = 2, 9
+		a.Receive(2, m)
+		e := a.turn()
+		return append(e.Send, e.SendAfterPersist...)[0].Message.Gus
+	}
+	for i := range uint64(100) {
+		ballot(peerv1.Kind_GUS_LOCK, i+1, 2)
+	}
+	if r := a.record(t, "k"); len(r.Writes) != 64 || r.Forgotten != 36 {
+		t.Fatalf("%d writes are kept, and forgotten is up to %d", len(r.Writes), r.Forgotten)
+	}
+	for _, kind := range []peerv1.Kind{peerv1.Kind_GUS_LOCK, peerv1.Kind_GUS_COMMIT} { // older than all that are kept
+		if answer := ballot(kind, 36, 3); answer.Forgotten || answer.Refused {
+			t.Errorf("%v is answered with %+v", kind, answer)
+		}
+	}
+	if r := a.record(t, "k"); len(r.Writes) != 64 {
+		t.Errorf("%d writes are kept", len(r.Writes))
+	}
+}
+
 // A slow write's COMMIT leaves its value, and its FINAL is lost: once the register is past it and its writer has said
 // that it is over, nothing is left. Also if its writer never says so, what is left is bounded.
 func TestVotesWithoutFinalGo(t *testing.T) {

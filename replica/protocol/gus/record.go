@@ -57,6 +57,7 @@ type record struct {
 	register.Versioned
 	writes    []write           // by origin
 	forgotten register.Carstamp // writes with this origin or a smaller one may have been in the list
+	asked     register.Carstamp // the write on which a ballot has just been asked for; it is not on disk
 }
 
 // find returns the write that began with a tag, or nil. It is valid until the list changes.
@@ -128,7 +129,7 @@ func (r *record) mayHold(origin, tag register.Carstamp) bool {
 // prune drops what nobody will ask for: a write that began where holding is no vote, and that this member has not voted
 // on, is stale here once the register is past it, whether it was held or not. Nor does a vote need its value once the
 // register is past it, if it is for the write's larger tag: the write ends with that one or with its first. And it
-// keeps the list to most.
+// keeps the list to most, as far as that goes; a write that is being decided is not the one that goes.
 func (r *record) prune(most int) {
 	for i := range r.writes {
 		if w := &r.writes[i]; w.stored && w.voted != w.origin.Timestamp && !r.Carstamp.Less(w.tag(w.voted)) {
@@ -140,7 +141,8 @@ func (r *record) prune(most int) {
 	})
 	for i := 0; i < len(r.writes) && len(r.writes) > most; {
 		w := &r.writes[i]
-		if !w.origin.Less(r.Carstamp) || w.stored && r.Carstamp.Less(w.tag(w.voted)) || r.about(r.Carstamp) == w {
+		if !w.origin.Less(r.Carstamp) || w.stored && r.Carstamp.Less(w.tag(w.voted)) || r.about(r.Carstamp) == w ||
+			w.origin == r.asked {
 			i++
 			continue
 		}

@@ -149,6 +149,7 @@ func (p *Protocol) lock(m *peerv1.Message) *peerv1.Message {
 	a.Gus.Held, a.Gus.Born = w.held, w.born
 	a.Gus.Voted, a.Gus.VotedRound, a.Gus.VotedProposer = w.voted, w.vote.round, uint64(w.vote.proposer)
 	tellNewest(a, &r)
+	r.asked = origin
 	p.store(m.Key, r)
 	return a
 }
@@ -184,6 +185,7 @@ func (p *Protocol) vote(m *peerv1.Message) *peerv1.Message {
 	default:
 		w.stored, w.value = true, v
 	}
+	r.asked = origin
 	p.store(m.Key, r)
 	return a
 }
