@@ -20,10 +20,18 @@ func TestBreachesAreFound(t *testing.T) {
 		{"view/cover-by-joining", changes, 0, 300},
 		{"membership/wait-for-nobody", changes, 0, 100},
 	})
+	stops := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Limits}, RMWs: schedule.ManyRMWs}
+	mustFindEach(t, Member(shortRaft), breach, []hunt{
+		{"raft/answer-before-persist", stops, 0, 100},
+		{"session/forget-another", stops, 0, 500},
+	})
+	mustFindEach(t, Member(shortCURPRaft), breach, []hunt{{"curpraft/gather-volatile", stops, 0, 50}})
 	program := mutants.Build(t)
 	for mutant, draw := range map[string]func(uint64) schedule.Schedule{
+		"membership/rescue-any":       drawn(curpOptions(plain(faults.CURPKinds())...)),
 		"core/compact-without-freeze": drawn(curpOptions(plain(faults.CURPKinds())...)),
-		"core/believe-half":           drawn(curpOptions(faults.OldCopy, faults.Crash, faults.Partition, faults.Loss)),
+		"core/believe-half": drawn(curpOptions(faults.OldCopy, faults.Crash, faults.Partition,
+			faults.Loss)),
 	} { // order is irrelevant: each is a test
 		program.Run(t, mutant, mutant, func(t *testing.T) { mustFail(t, draw, nil, 0, 500, breach) })
 	}

@@ -211,6 +211,7 @@ func (w *run) live(settle time.Duration) (check.Class, string) {
 		return check.Unbounded, fmt.Sprintf("the protocols still hold %d operations or instances; records of transfers are left: %v",
 			w.Pending(), w.Transferring())
 	}
+	w.JudgeStates()
 	return "", ""
 }
 

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -9,29 +10,33 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Succession holds a view against the one that it follows in the record: what it may change, and what must stay. After
-// a lost quorum (rescue) it has those that are left.
+// Succession holds a view against the one that it follows in the record: what it may change, and what must stay.
+// After a lost quorum (rescue) it has those that are left.
 func Succession(before, next view.View, rescue bool) error {
 	fail := func(format string, args ...any) error {
-		return fmt.Errorf("the view of epoch %d follows that of epoch %d: %w", next.Epoch, before.Epoch, fmt.Errorf(format, args...))
+		return fmt.Errorf("the view of epoch %d follows that of epoch %d: %w", next.Epoch, before.Epoch,
+			fmt.Errorf(format, args...))
 	}
 	finished := before.Joint() && !next.Joint() && slices.Equal(next.IDs(), before.After().IDs())
 	switch {
 	case next.Epoch != before.Epoch+1:
 		return fail("epochs count one by one")
 	case next.Cluster != before.Cluster || next.Level != before.Level:
-		return fail("it is of cluster %q at level %d, not of %q at %d", next.Cluster, next.Level, before.Cluster, before.Level)
+		return fail("it is of cluster %q at level %d, not of %q at %d", next.Cluster, next.Level, before.Cluster,
+			before.Level)
 	case next.LastIssued() < before.LastIssued():
 		return fail("the highest id that was ever given falls from %d to %d", before.LastIssued(), next.LastIssued())
 	case (finished || rescue) != (next.Since == next.Epoch) || !(finished || rescue) && next.Since != before.Since:
 		return fail("it has its members since epoch %d, and they were others since %d", next.Since, before.Since)
 	case !membersFollow(before, next, rescue):
-		return fail("its members are %v of which some join or leave (%v), and were %v (%v)", next.IDs(), next.Joint(), before.IDs(), before.Joint())
+		return fail("its members are %v of which some join or leave (%v), and were %v (%v)", next.IDs(),
+			next.Joint(), before.IDs(), before.Joint())
 	}
 	for _, m := range next.Members {
 		if i := before.Index(m.ID); i < 0 && (rescue || m.ID <= before.LastIssued() || !m.Joining || m.Disk == "") {
 			return fail("member %d comes, and ids up to %d were given", m.ID, before.LastIssued())
-		} else if i >= 0 && (m.Disk != before.Members[i].Disk || m.Site != before.Members[i].Site || m.Address != before.Members[i].Address) {
+		} else if i >= 0 && (m.Disk != before.Members[i].Disk || m.Site != before.Members[i].Site ||
+			m.Address != before.Members[i].Address) {
 			return fail("member %d is another one", m.ID)
 		}
 	}
@@ -42,8 +47,10 @@ func Succession(before, next view.View, rescue bool) error {
 			return fail("witness %d comes, and ids up to %d were given", x.ID, before.LastIssued())
 		}
 	}
-	if len(next.Partitions) < len(before.Partitions) || len(before.Partitions) > 0 && next.FoundedPartitions() != before.FoundedPartitions() {
-		return fail("it has %d partitions, %d of them founded, and there were %d, %d founded", len(next.Partitions), next.FoundedPartitions(),
+	if len(next.Partitions) < len(before.Partitions) || len(before.Partitions) > 0 &&
+		next.FoundedPartitions() != before.FoundedPartitions() {
+		return fail("it has %d partitions, %d of them founded, and there were %d, %d founded",
+			len(next.Partitions), next.FoundedPartitions(),
 			len(before.Partitions), before.FoundedPartitions())
 	}
 	for i, p := range before.Partitions {
@@ -59,7 +66,8 @@ func membersFollow(before, next view.View, rescue bool) bool {
 	same := func(a, b []view.Member) bool { return slices.Equal(a, b) }
 	switch {
 	case rescue:
-		return !next.Joint() && !slices.ContainsFunc(next.IDs(), func(id view.MemberID) bool { return before.Index(id) < 0 })
+		return !next.Joint() && !slices.ContainsFunc(next.IDs(),
+			func(id view.MemberID) bool { return before.Index(id) < 0 })
 	case before.Joint() && next.Joint(), !before.Joint() && !next.Joint():
 		return same(before.Members, next.Members)
 	case next.Joint():
@@ -68,8 +76,8 @@ func membersFollow(before, next view.View, rescue bool) bool {
 	return same(next.Members, before.After().Members) || same(next.Members, before.Before().Members)
 }
 
-// partitionFollows reports what a partition may not become: each term has its number and its keepers, and the next one
-// recovers from it, unless what it had is given up.
+// partitionFollows reports what a partition may not become: each term has its number and its keepers, and the next
+// one recovers from it, unless what it had is given up.
 func partitionFollows(before, next view.Partition, epoch uint64, rescue bool) error {
 	last := before.Former()
 	switch {
@@ -78,8 +86,10 @@ func partitionFollows(before, next view.Partition, epoch uint64, rescue bool) er
 	case next.Term == before.Term:
 		kept := next
 		kept.Formers = before.Formers
-		if !reflect.DeepEqual(kept, before) || len(next.Formers) > 0 && !reflect.DeepEqual(next.Formers, before.Formers) {
-			return fmt.Errorf("term %d has other keepers, or other terms to recover from: %+v and %+v", next.Term, before, next)
+		if !reflect.DeepEqual(kept, before) || len(next.Formers) > 0 && !reflect.DeepEqual(next.Formers,
+			before.Formers) {
+			return fmt.Errorf("term %d has other keepers, or other terms to recover from: %+v and %+v", next.Term,
+				before, next)
 		}
 		return nil
 	case next.Term != epoch:
@@ -109,7 +119,8 @@ func Decision(s membership.Snapshot, d membership.Decision) error {
 	held := s.View.Quorum(j.holds)
 	if !s.View.Joint() {
 		if d.Changed() && (d.Kind != membership.Begun || !held) {
-			return fmt.Errorf("a change begins in epoch %d, of which it is not known that a quorum holds it: %v", s.View.Epoch, held)
+			return fmt.Errorf("a change begins in epoch %d, of which it is not known that a quorum holds it: %v",
+				s.View.Epoch, held)
 		}
 		return nil
 	}
@@ -128,13 +139,15 @@ func Decision(s membership.Snapshot, d membership.Decision) error {
 			rest = append(rest, m.ID)
 		}
 	}
-	restorable := s.Fragments.Data == 0 || e.restorable(holdersOf(s.Fragments, e.before), holdersOf(s.Fragments, e.after), progress.fetched)
+	restorable := s.Fragments.Data == 0 || e.restorable(holdersOf(s.Fragments, e.before), holdersOf(s.Fragments,
+		e.after), progress.fetched)
 	safe := held && restorable && e.covered(progress.fetched, progress.settled)
 	busy := slices.DeleteFunc(slices.Clone(rest), func(id view.MemberID) bool {
 		return slices.Contains(s.Hopeless, id) || safe && slices.Contains(s.Absent, id)
 	})
 	fail := func(what string) error {
-		return fmt.Errorf("the change of epoch %d %s: a quorum holds it: %v; fetched have %b of its members %v, and settled %b; busy are %v",
+		return fmt.Errorf("the change of epoch %d %s: a quorum holds it: %v; fetched have %b of its "+
+			"members %v, and settled %b; busy are %v",
 			s.View.Epoch, what, held, progress.fetched, s.View.IDs(), progress.settled, busy)
 	}
 	switch over := safe && len(busy) == 0; {
@@ -146,6 +159,21 @@ func Decision(s membership.Snapshot, d membership.Decision) error {
 		return fail("is not ended")
 	case !slices.Equal(d.Rest, rest) || !slices.Equal(d.For, busy):
 		return fail(fmt.Sprintf("is said to wait for %v, and %v not to be done", d.For, d.Rest))
+	}
+	return nil
+}
+
+// Wanted holds a decision while members change against the one that it would be if somebody wanted another change
+// by then: that comes when this one is over.
+func Wanted(s membership.Snapshot, d membership.Decision) error {
+	if !s.View.Joint() {
+		return nil
+	}
+	s.Join = []membership.Founder{{ID: s.View.LastIssued() + 2, Site: "another", Address: "another", Disk: "another"}}
+	s.Leave = s.View.IDs()[:1]
+	if other := membership.Decide(s); !reflect.DeepEqual(other, d) {
+		return fmt.Errorf("the change of epoch %d is decided on in another way when another change "+
+			"is wanted: %+v, not %+v", s.View.Epoch, other, d)
 	}
 	return nil
 }
@@ -185,4 +213,133 @@ func (j *judgement) vain(safe, held bool, busy int) bool {
 		}
 	}
 	return j.Unwanted || 2*left <= j.View.After().Size() || held && !safe && busy == 0
+}
+
+// Rescue holds what becomes of partitions after a lost quorum against what those that are left had said: each goes
+// on from its master, or else from the member that has all that was synced, with the longest log, or else from the
+// one that has followed furthest; and what is said to be lost is.
+func Rescue(s membership.Snapshot, d membership.Rescue) error {
+	if err := Succession(s.View, d.View, true); err != nil {
+		return err
+	}
+	for i, p := range s.View.Partitions {
+		r := rescued{judgement: judgement{Snapshot: s}, i: i, p: p}
+		next := d.View.Partitions[i]
+		able, whole := r.most(r.able, func(membership.Part) uint64 { return 0 })
+		behind, _ := r.most(r.copied, func(p membership.Part) uint64 { return p.WholeTerm })
+		var from []view.MemberID
+		switch {
+		case r.able(p.Master):
+			from = []view.MemberID{p.Master}
+		case len(able) > 0:
+			from = able
+		default:
+			from, whole = behind, false
+		}
+		shortened := whole && r.shortened(next.Master, d.View)
+		fail := func(what string) error {
+			return fmt.Errorf("a quorum is lost in epoch %d: partition %d %s: it goes on from %d "+
+				"with the backups %v; behind: %v, empty: %v, shortened: %v; able are %v",
+				s.View.Epoch, i, what, next.Master, next.Backups, d.Behind, d.Emptied, d.Shortened, from)
+		}
+		switch {
+		case (len(from) == 0) != slices.Contains(d.Emptied, i) || (len(from) == 0) != next.Empty:
+			return fail("begins again empty, or does not")
+		case (len(from) > 0 && !whole) != slices.Contains(d.Behind, i):
+			return fail("goes on from less than all, or does not")
+		case len(from) > 0 && !slices.Contains(from, next.Master):
+			return fail("has another master than it must")
+		case shortened != slices.Contains(d.Shortened, i):
+			return fail("loses what witnesses had, or does not")
+		case next.Term != d.View.Epoch || len(next.Backups) > s.Placement.Faults || slices.Contains(next.Backups,
+			next.Master):
+			return fail("has other backups than it must")
+		}
+	}
+	return nil
+}
+
+// rescued is a partition of a view whose quorum is lost.
+type rescued struct {
+	judgement
+	i int
+	p view.Partition
+}
+
+// part is what a member says of its part on the disk that the view names, and whether it says so.
+func (r *rescued) part(id view.MemberID) (membership.Part, bool) {
+	m, at := r.said(id), r.View.Index(id)
+	if at < 0 || m.Member == 0 || m.Disk != r.View.Members[at].Disk || r.i >= len(m.Partitions) ||
+		m.Partitions[r.i].Term != r.p.Term {
+		return membership.Part{}, false
+	}
+	return m.Partitions[r.i], true
+}
+
+// served reports whether a term may have served: nobody who had a part in it says that it never had what that was
+// to recover.
+func (r *rescued) served(f view.Former) bool {
+	return !slices.ContainsFunc(append([]view.MemberID{f.Master}, f.Backups...), func(id view.MemberID) bool {
+		p, told := r.part(id)
+		return told && p.NotedTerm < f.Term
+	})
+}
+
+// able reports whether a member has all that was synced.
+func (r *rescued) able(id view.MemberID) bool {
+	p, told := r.part(id)
+	if !told || p.Lost || p.Copying {
+		return false
+	}
+	for _, f := range append(slices.Clone(r.p.Formers), r.p.Former()) {
+		if f.Master != id && !slices.Contains(f.Backups, id) && f.Term >= p.WholeTerm && r.served(f) {
+			return false
+		}
+	}
+	return true
+}
+
+// copied reports whether a member has all as it was at some moment, and not before there was anything.
+func (r *rescued) copied(id view.MemberID) bool {
+	p, told := r.part(id)
+	return told && !p.Lost && !p.Copying && p.Length+p.WholeTerm > 0
+}
+
+// most are those with the highest number, and of these the longest log, and whether there are any.
+func (r *rescued) most(of func(view.MemberID) bool, number func(membership.Part) uint64) (best []view.MemberID,
+	some bool) {
+	for _, m := range r.View.Members {
+		if !of(m.ID) {
+			continue
+		}
+		p, _ := r.part(m.ID)
+		if some {
+			b, _ := r.part(best[0])
+			switch c := cmp.Or(cmp.Compare(number(p), number(b)), cmp.Compare(p.Length, b.Length)); {
+			case c < 0:
+				continue
+			case c > 0:
+				best = nil
+			}
+		}
+		best, some = append(best, m.ID), true
+	}
+	return best, some
+}
+
+// shortened reports whether nobody is left who tells a master what was answered in a term, and it does not know it.
+func (r *rescued) shortened(master view.MemberID, next view.View) bool {
+	own, _ := r.part(master)
+	formers := append(slices.Clone(r.p.Formers), r.p.Former())
+	if own.Recovered {
+		formers = formers[len(formers)-1:]
+	}
+	return slices.ContainsFunc(formers, func(f view.Former) bool {
+		gone := !slices.ContainsFunc(f.Witnesses, func(id view.MemberID) bool {
+			_, left := next.Witness(id)
+			return left
+		})
+		return len(f.Witnesses) > 0 && gone && (f.Master != master || len(f.Backups) == 0) &&
+			f.Term >= own.WholeTerm && r.served(f)
+	})
 }

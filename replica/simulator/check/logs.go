@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -22,8 +23,8 @@ const (
 	raftSaved   = 'w'
 )
 
-// Logs is what the members of Raft groups, one for each shard, have said of terms, votes and entries, and what their
-// disks have of that.
+// Logs is what the members of Raft groups, one for each shard, have said of terms, votes and entries, and what
+// their disks have of that.
 type Logs struct {
 	groups map[int]*group // these maps are never ranged over
 	disks  map[place]*logDisk
@@ -36,7 +37,7 @@ type group struct {
 	entries   map[entryID]string       // the term of the entry before it, and the entry
 	applied   map[uint64]string        // by index: what the state after that entry says of itself
 	commit    uint64                   // told by a leader
-	committed map[uint64]uint64        // terms of entries up to that one, by index
+	committed map[uint64]commit        // of entries up to that one, by index
 	saved     map[handed]uint64        // the authors of commands that witnesses were to save
 }
 
@@ -51,6 +52,15 @@ type vote struct {
 }
 
 type entryID struct{ index, term uint64 }
+
+// commit is the term of an entry, and that of the leader who told that it is committed.
+type commit struct{ term, by uint64 }
+
+// lost reports whether a leader of a term lacks an entry that was committed then: it has another one.
+func (g *group) lost(index, term, leads uint64) bool {
+	c, known := g.committed[index]
+	return known && leads >= c.by && term != c.term
+}
 
 type handed struct {
 	from   view.MemberID
@@ -82,8 +92,9 @@ func (l *Logs) begin(shard int) *group {
 	g := l.groups[shard]
 	if g == nil {
 		g = &group{
-			leaders: map[uint64]view.MemberID{}, votes: map[vote]uint64{}, entries: map[entryID]string{}, applied: map[uint64]string{},
-			committed: map[uint64]uint64{}, saved: map[handed]uint64{},
+			leaders: map[uint64]view.MemberID{}, votes: map[vote]uint64{}, entries: map[entryID]string{},
+			applied:   map[uint64]string{},
+			committed: map[uint64]commit{}, saved: map[handed]uint64{},
 		}
 		l.groups[shard] = g
 	}
@@ -145,11 +156,12 @@ func (l *Logs) Answers(shard int, index uint64, held func(index uint64) bool) er
 	if l.group(shard) == nil || held(index) {
 		return nil
 	}
-	return fmt.Errorf("a client is told of entry %d of shard %d, and no quorum has the log up to there on disk", index, shard)
+	return fmt.Errorf("a client is told of entry %d of shard %d, and no quorum has the log up to there on disk",
+		index, shard)
 }
 
-// Sends holds a message that leaves a member against its disk, and against what others have said. Held reports whether
-// the disks of a quorum have the log up to an index.
+// Sends holds a message that leaves a member against its disk, and against what others have said. Held reports
+// whether the disks of a quorum have the log up to an index.
 func (l *Logs) Sends(h *Holder, to view.MemberID, m *peerv1.Message, held func(index uint64) bool) error {
 	var err error
 	switch m.Kind {
@@ -164,7 +176,8 @@ func (l *Logs) Sends(h *Holder, to view.MemberID, m *peerv1.Message, held func(i
 	case peerv1.Kind_RAFT_READ_REPLY, peerv1.Kind_EXECUTED:
 		if last := uint64(0); l.group(h.Shard) != nil && m.Timestamp > 0 {
 			if last = l.Last(h); last < m.Timestamp {
-				err = fmt.Errorf("tells of a state after entry %d, and its disk has the log up to %d", m.Timestamp, last)
+				err = fmt.Errorf("tells of a state after entry %d, and its disk has the log up to %d", m.Timestamp,
+					last)
 			}
 		}
 	case peerv1.Kind_RECORD, peerv1.Kind_RECORD_REPLY, peerv1.Kind_GATHERED:
@@ -199,11 +212,13 @@ func (g *group) sends(l *Logs, h *Holder, r *raftpb.Message, held func(uint64) b
 		}
 		g.votes[vote{h.Disk, term}] = candidate
 		if hard.Term < term || hard.Term == term && hard.Vote != candidate {
-			return fmt.Errorf("votes for %d in term %d, and its disk has the vote for %d in term %d", candidate, term, hard.Vote, hard.Term)
+			return fmt.Errorf("votes for %d in term %d, and its disk has the vote for %d in term %d", candidate,
+				term, hard.Vote, hard.Term)
 		}
 	case raftpb.MsgAppResp:
 		if last := l.Last(h); !r.GetReject() && (hard.Term < term || hard.Term == term && last < r.GetIndex()) {
-			return fmt.Errorf("acknowledges entry %d in term %d, and its disk has the log up to %d, of term %d", r.GetIndex(), term, last, hard.Term)
+			return fmt.Errorf("acknowledges entry %d in term %d, and its disk has the log up to %d, of term %d",
+				r.GetIndex(), term, last, hard.Term)
 		}
 	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
 		if first, led := g.leaders[term]; led && first != h.Member {
@@ -213,17 +228,18 @@ func (g *group) sends(l *Logs, h *Holder, r *raftpb.Message, held func(uint64) b
 		if err := g.appends(r); err != nil {
 			return err
 		}
-		return g.commits(h, max(r.GetCommit(), r.GetSnapshot().GetMetadata().GetIndex()), held)
+		return g.commits(h, term, max(r.GetCommit(), r.GetSnapshot().GetMetadata().GetIndex()), held)
 	}
 	return nil
 }
 
-// appends judges the entries that a leader tells of: of an index and a term there is one, after one other, and none but
-// the first at an index that was committed.
+// appends judges the entries that a leader tells of: of an index and a term there is one, after one other, and none
+// but the first at an index that was committed.
 func (g *group) appends(r *raftpb.Message) error {
 	before := r.GetLogTerm()
-	if term, known := g.committed[r.GetIndex()]; r.GetType() == raftpb.MsgApp && known && before != term {
-		return fmt.Errorf("leads in term %d with an entry %d of term %d, and one of term %d was committed", r.GetTerm(), r.GetIndex(), before, term)
+	if r.GetType() == raftpb.MsgApp && g.lost(r.GetIndex(), before, r.GetTerm()) {
+		return fmt.Errorf("leads in term %d with an entry %d of term %d, and another one was committed",
+			r.GetTerm(), r.GetIndex(), before)
 	}
 	for _, e := range r.GetEntries() {
 		id := entryID{e.GetIndex(), e.GetTerm()}
@@ -232,26 +248,27 @@ func (g *group) appends(r *raftpb.Message) error {
 			return fmt.Errorf("tells of entry %d of term %d, of which there is another one", id.index, id.term)
 		}
 		g.entries[id], before = content, id.term
-		if term, known := g.committed[id.index]; known && term != id.term {
-			return fmt.Errorf("leads in term %d with an entry %d of term %d, and one of term %d was committed", r.GetTerm(), id.index, id.term, term)
+		if g.lost(id.index, id.term, r.GetTerm()) {
+			return fmt.Errorf("leads in term %d with an entry %d of term %d, and another one was committed",
+				r.GetTerm(), id.index, id.term)
 		}
 	}
 	return nil
 }
 
 // commits judges what a leader says is committed: the disks of a quorum have it.
-func (g *group) commits(h *Holder, commit uint64, held func(uint64) bool) error {
-	if commit <= g.commit {
+func (g *group) commits(h *Holder, by, index uint64, held func(uint64) bool) error {
+	if index <= g.commit {
 		return nil
 	}
-	for i := g.commit + 1; i <= commit; i++ {
+	for i := g.commit + 1; i <= index; i++ {
 		if term := h.term(i); term > 0 {
-			g.committed[i] = term
+			g.committed[i] = commit{term, by}
 		}
 	}
-	g.commit = commit
-	if !held(commit) {
-		return fmt.Errorf("tells that entry %d is committed, and no quorum has the log up to there on disk", commit)
+	g.commit = index
+	if !held(index) {
+		return fmt.Errorf("tells that entry %d is committed, and no quorum has the log up to there on disk", index)
 	}
 	return nil
 }
@@ -279,8 +296,8 @@ func (l *Logs) applies(h *Holder) error {
 	return nil
 }
 
-// saves judges what a member says as a witness of CURPRaft: what it has saved is on its disk, or executed, and it saves
-// nothing of a term before that whose leader it told what it has.
+// saves judges what a member says as a witness of CURPRaft: what it has saved is on its disk, or executed, and it
+// saves nothing of a term before that whose leader it told what it has.
 func (l *Logs) saves(h *Holder, to view.MemberID, m *peerv1.Message) error {
 	g, d := l.group(h.Shard), l.of(h)
 	switch m.Kind {
@@ -293,11 +310,13 @@ func (l *Logs) saves(h *Holder, to view.MemberID, m *peerv1.Message) error {
 	case peerv1.Kind_GATHERED:
 		d.gathered = max(d.gathered, m.Timestamp)
 		if hard, err := h.hard(); err != nil || hard.Term < m.Timestamp {
-			return fmt.Errorf("tells the leader of term %d what it has saved, and its disk is of term %d", m.Timestamp, hard.Term)
+			return fmt.Errorf("tells the leader of term %d what it has saved, and its disk is of term %d",
+				m.Timestamp, hard.Term)
 		}
 	case peerv1.Kind_RECORD_REPLY:
 		if m.Timestamp < d.gathered {
-			return fmt.Errorf("saves command %d in term %d, and told the leader of term %d what it has", m.Op, m.Timestamp, d.gathered)
+			return fmt.Errorf("saves command %d in term %d, and told the leader of term %d what it has", m.Op,
+				m.Timestamp, d.gathered)
 		}
 		if author, known := g.saved[handed{to, m.Op}]; known && !h.saved(author, m.Op) {
 			return fmt.Errorf("says to have saved command %d of member %d, which its disk does not have", m.Op, to)
@@ -319,4 +338,63 @@ func (h *Holder) saved(author, number uint64) bool {
 	return slices.ContainsFunc(applied.Authors, func(a *peerv1.RaftAuthor) bool {
 		return a.Author == author && (number < a.FirstIncomplete || slices.Contains(a.Done, number))
 	})
+}
+
+// Same judges that the states of keys are the same on all disks whose logs are applied up to the same entry.
+func (l *Logs) Same(all []*Holder) error {
+	kept := func(_ *Holder, key string) bool { return key[0] == raftState }
+	return same(all, kept, func(h *Holder) (uint64, bool) {
+		var applied peerv1.RaftApplied
+		return applied.Index, l.group(h.Shard) != nil && applied.UnmarshalVT(h.Records[raftApplied]) == nil &&
+			applied.Index > 0
+	})
+}
+
+// SameParts judges that of partitions: registers, sessions, answers, and what was forgotten of them. What lives in
+// another partition by now may not be dropped everywhere yet; shard tells.
+func SameParts(all []*Holder, shard func(key []byte) int) error {
+	kept := func(h *Holder, key string) bool {
+		return key[0] == curpSession || key[0] == curpDone || key == curpHorizon || key[0] == 'r' &&
+			shard([]byte(key[1:])) == h.Shard
+	}
+	return same(all, kept, func(h *Holder) (uint64, bool) {
+		own := h.curpOwn()
+		return own.GetApplied(), own != nil && !own.Copying && own.Through <= own.Applied && own.Applied > 0
+	})
+}
+
+// same judges that records are the same on all disks that are as far.
+func same(all []*Holder, kept func(h *Holder, key string) bool, far func(*Holder) (index uint64, counts bool)) error {
+	type moment struct {
+		shard int
+		index uint64
+	}
+	first := map[moment]*Holder{} // never ranged over
+	for _, h := range all {
+		index, counts := far(h)
+		other, known := first[moment{h.Shard, index}]
+		switch {
+		case !counts:
+		case !known:
+			first[moment{h.Shard, index}] = h
+		default:
+			if key := h.differs(other, kept); key != "" {
+				return fmt.Errorf("after entry %d of shard %d, the record %q of members %d and %d is another one",
+					index, h.Shard, key, other.Member, h.Member)
+			}
+		}
+	}
+	return nil
+}
+
+// differs is the first record that one of two disks has and the other has not, or has another one of.
+func (h *Holder) differs(other *Holder, kept func(h *Holder, key string) bool) string {
+	for _, both := range [][2]*Holder{{h, other}, {other, h}} {
+		for _, key := range slices.Sorted(maps.Keys(both[0].Records)) {
+			if len(key) > 0 && kept(h, key) && !bytes.Equal(both[0].Records[key], both[1].Records[key]) {
+				return key
+			}
+		}
+	}
+	return ""
 }

@@ -7,14 +7,15 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 )
 
-// View holds what a view and a protocol's count of answers say of quorums against what a quorum is for, set by set: any
-// two that must have a member in common do, any minority may be away, and a change of members loses nothing. Nothing
-// here is computed as the view does: majorities are counted, and of sets all are tried.
+// View holds what a view and a protocol's count of answers say of quorums against what a quorum is for, set by set:
+// any two that must have a member in common do, any minority may be away, and a change of members loses nothing.
+// Nothing here is computed as the view does: majorities are counted, and of sets all are tried.
 func View(v view.View) error {
 	if err := v.Validate(); err != nil {
 		return fmt.Errorf("a view that nobody can use is recorded: %w", err)
@@ -137,6 +138,7 @@ func judgeQuorums(shape string) any {
 	}
 	for _, judge := range []func(*electorate) error{
 		judgeSets, judgeTallies, judgeQuestions, judgeTransfers, judgeCovered, judgeFragments, judgeRelaxed,
+		judgeFaults,
 	} {
 		if err := judge(e); err != nil {
 			return err
@@ -151,16 +153,18 @@ func judgeSets(e *electorate) error {
 	for s := range e.all + 1 {
 		switch is := e.in(s); {
 		case v.Quorum(is) != e.quorum(s):
-			return fmt.Errorf("the function Quorum says %v of the members %b, a majority of each side or not", !e.quorum(s), s)
+			return fmt.Errorf("the function Quorum says %v of the members %b, a majority of each side or not",
+				!e.quorum(s), s)
 		case v.Meets(is) != e.meets(s):
-			return fmt.Errorf("the function Meets says %v of the members %b, which meet each quorum or not", !e.meets(s), s)
+			return fmt.Errorf("the function Meets says %v of the members %b, which meet each quorum or not",
+				!e.meets(s), s)
 		}
 	}
 	return nil
 }
 
-// judgeTallies judges the count of answers for each set that answered: with each member beside them, and with a disk of
-// theirs that is lost, and answers again as another one.
+// judgeTallies judges the count of answers for each set that answered: with each member beside them, and with a
+// disk of theirs that is lost, and answers again as another one.
 func judgeTallies(e *electorate) error {
 	for s := range e.all + 1 {
 		disks, t := quorum.FirstDisks(e.view), &quorum.Tally{}
@@ -197,9 +201,11 @@ func judgeTallies(e *electorate) error {
 }
 
 // counts holds a count of the answers of a set, and of a member also, against the set that should count.
-func (e *electorate) counts(r *quorum.Incarnations, t *quorum.Tally, s members, also view.MemberID, counted members) error {
+func (e *electorate) counts(r *quorum.Incarnations, t *quorum.Tally, s members, also view.MemberID,
+	counted members) error {
 	fail := func(what string, says any) error {
-		return fmt.Errorf("%s of a tally says %v: the members %b answered, with %d, and %b of them count", what, says, s, also, counted)
+		return fmt.Errorf("%s of a tally says %v: the members %b answered, with %d, and %b of them count", what,
+			says, s, also, counted)
 	}
 	switch {
 	case t.Quorum(r, also) != e.quorum(counted):
@@ -222,8 +228,8 @@ func (e *electorate) fast(s members) bool {
 	return e.plain() && s.majorityOf(e.all) && s.size() >= e.all.size()-1
 }
 
-// judgeQuestions judges whom a question goes to: with the asker, who is asked at first is a quorum; then everybody is
-// asked who has not answered.
+// judgeQuestions judges whom a question goes to: with the asker, who is asked at first is a quorum; then everybody
+// is asked who has not answered.
 func judgeQuestions(e *electorate) error {
 	for self, m := range e.view.Members {
 		config := &protocol.Config{Self: m.ID, View: e.view, Retry: 1}
@@ -244,7 +250,8 @@ func judgeQuestions(e *electorate) error {
 				asked |= 1 << e.view.Index(id)
 			}
 			if !e.quorum(asked) || fast && e.plain() && !e.fast(asked) {
-				return fmt.Errorf("member %d asks %b for a quorum, a fast one: %v, and they are too few", m.ID, asked, fast)
+				return fmt.Errorf("member %d asks %b for a quorum, a fast one: %v, and they are too few", m.ID,
+					asked, fast)
 			}
 			if t.Wide() != (asked == e.all) {
 				return fmt.Errorf("member %d asks %b, and Wide says %v", m.ID, asked, t.Wide())
@@ -273,15 +280,16 @@ func (e *electorate) covered(fetched, settled members) bool {
 	return true
 }
 
-// judgeCovered judges when a change may be finished, for each number of members that stay or join that have settled,
-// and that have fetched the state.
+// judgeCovered judges when a change may be finished, for each number of members that stay or join that have
+// settled, and that have fetched the state.
 func judgeCovered(e *electorate) error {
 	if e.plain() {
 		return nil
 	}
 	for _, p := range e.progress() {
 		if got := e.view.Covered(e.in(p.fetched), e.in(p.settled)); got != e.covered(p.fetched, p.settled) {
-			return fmt.Errorf("the function Covered says %v when the members %b have fetched and %b have settled", got, p.fetched, p.settled)
+			return fmt.Errorf("the function Covered says %v when the members %b have fetched and %b have settled",
+				got, p.fetched, p.settled)
 		}
 	}
 	return nil
@@ -290,8 +298,8 @@ func judgeCovered(e *electorate) error {
 // progress is who has done what of a change.
 type progress struct{ fetched, settled members }
 
-// progress lists each number of those that stay, and of those that join, which have settled, or have fetched as well.
-// Which of them they are makes no difference: the first ones.
+// progress lists each number of those that stay, and of those that join, which have settled, or have fetched as
+// well. Which of them they are makes no difference: the first ones.
 func (e *electorate) progress() (all []progress) {
 	stay, join := e.before&e.after, e.after&^e.before
 	for _, s := range stages(stay) {
@@ -321,8 +329,8 @@ func firstOf(of members, n int) (first members) {
 	return first
 }
 
-// judgeTransfers judges who has to fetch the state in a change: all that join, nobody who leaves, and so many that the
-// change can be finished when all have done what they have to.
+// judgeTransfers judges who has to fetch the state in a change: all that join, nobody who leaves, and so many that
+// the change can be finished when all have done what they have to.
 func judgeTransfers(e *electorate) error {
 	fetching := members(0)
 	for i, m := range e.view.Members {
@@ -332,13 +340,15 @@ func judgeTransfers(e *electorate) error {
 	}
 	switch join := e.after &^ e.before; {
 	case e.view.Transfers(view.MaxMemberID), fetching&^e.after != 0, e.plain() && fetching != 0:
-		return fmt.Errorf("the function Transfers has the members %b fetch, some of whom are no members after a change", fetching)
+		return fmt.Errorf("the function Transfers has the members %b fetch, some of whom are no "+
+			"members after a change", fetching)
 	case e.plain():
 		return nil
 	case join&^fetching != 0:
 		return fmt.Errorf("the function Transfers has the members %b fetch, and %b join", fetching, join)
 	case !e.covered(fetching, e.after):
-		return fmt.Errorf("the function Transfers has the members %b fetch, with whom the change can't be finished", fetching)
+		return fmt.Errorf("the function Transfers has the members %b fetch, with whom the change "+
+			"can't be finished", fetching)
 	}
 	return nil
 }
@@ -351,7 +361,8 @@ func judgeFragments(e *electorate) error {
 			f := view.Fragments{Data: data, Faults: faults}
 			before, after := holdersOf(f, e.before), holdersOf(f, e.after)
 			if got := f.Holders(e.view.Before()); got != before || f.Holders(e.view.After()) != after {
-				return fmt.Errorf("%+v: Holders says %d before and %d after the change, which have to be %d and %d", f,
+				return fmt.Errorf("%+v: Holders says %d before and %d after the change, which have "+
+					"to be %d and %d", f,
 					got, f.Holders(e.view.After()), before, after)
 			}
 			if e.plain() || e.after.size() > 7 && data > 3 {
@@ -361,7 +372,8 @@ func judgeFragments(e *electorate) error {
 				if p.settled != e.after {
 					continue // who settled does not matter
 				}
-				if got := f.Restorable(e.view, e.in(p.fetched)); got != (data == 0 || e.restorable(before, after, p.fetched)) {
+				if got := f.Restorable(e.view, e.in(p.fetched)); got != (data == 0 || e.restorable(before, after,
+					p.fetched)) {
 					return fmt.Errorf("%+v: Restorable says %v when the members %b have fetched", f, got, p.fetched)
 				}
 			}
@@ -383,15 +395,17 @@ func holdersOf(f view.Fragments, of members) int {
 // before it.
 func (e *electorate) restorable(before, after int, fetched members) bool {
 	for held := range e.before + 1 {
-		if held&^e.before == 0 && held.size() >= min(before, e.before.size()) && (e.after&(held|fetched)).size() < min(after, e.after.size()) {
+		if held&^e.before == 0 && held.size() >= min(before, e.before.size()) &&
+			(e.after&(held|fetched)).size() < min(after, e.after.size()) {
 			return false
 		}
 	}
 	return true
 }
 
-// judgeRelaxed judges relaxed quorums of so many members, for each number that may be lost: enough are left to write and
-// to hold a write, any two reads meet, and who wrote what so many others hold hears of a majority that holds it.
+// judgeRelaxed judges relaxed quorums of so many members, for each number that may be lost: enough are left to
+// write and to hold a write, any two reads meet, and who wrote what so many others hold hears of a majority that
+// holds it.
 func judgeRelaxed(e *electorate) error {
 	n := e.all.size()
 	for f := range n {
@@ -400,6 +414,21 @@ func judgeRelaxed(e *electorate) error {
 			2*(n-r.Write) > r.Read) {
 			return fmt.Errorf("of %d members, of whom %d may be lost, the relaxed quorums are %+v", n, f, r)
 		}
+	}
+	return nil
+}
+
+// judgeFaults judges how many losses the partitions of a view are to survive: a minority of the members before the
+// change, and, unless it is abandoned, of those after it, if these are more.
+func judgeFaults(e *electorate) error {
+	before, after := (e.before.size()-1)/2, (e.after.size()-1)/2
+	if got := membership.Faults(e.view, true); got != before {
+		return fmt.Errorf("partitions are to survive %d losses, of which members before the change bear %d", got,
+			before)
+	}
+	if got := membership.Faults(e.view, false); got != max(before, after) {
+		return fmt.Errorf("partitions are to survive %d losses, of which members bear %d before and "+
+			"%d after the change", got, before, after)
 	}
 	return nil
 }

@@ -5,7 +5,8 @@ import "testing"
 // What views and protocols say of quorums is what they are for, in changes of up to nine members.
 func TestQuorumsAreWhatTheyAreFor(t *testing.T) {
 	for _, shape := range []string{
-		"s", "ss", "sss", "ssss", "sssss", "ssssss", "sssssss", "ssssssss", "sssssssss", "sj", "sl", "lj", "ssj", "ssl", "slj",
+		"s", "ss", "sss", "ssss", "sssss", "ssssss", "sssssss", "ssssssss", "sssssssss", "sj", "sl", "lj", "ssj",
+		"ssl", "slj",
 		"sslj", "ssslj", "sllljjj", "llljjj", "sslllj", "sssssjj", "ssssjjjjj", "sssssssll", "slllljjjj",
 	} {
 		if err, _ := judgeQuorums(shape).(error); err != nil {

@@ -8,15 +8,16 @@ import (
 	"github.com/georegister/georegister/witness/core"
 )
 
-// Witness is what a witness was asked and has answered on one disk. What it has answered for, a process that starts on
-// that disk knows: the requests that it saved, until they are dropped, and which lives have begun, have ended, or accept
-// nothing any more.
+// Witness is what a witness was asked and has answered on one disk. What it has answered for, a process that starts
+// on that disk knows: the requests that it saved, until they are dropped, and which lives have begun, have ended,
+// or accept nothing any more.
 type Witness struct {
 	disk  string
 	lives []*lifePromises // in the order in which something was promised of them
 
 	// Of the present process.
 	start   uint64
+	memory  *core.Witness           // one without a disk, that is asked the same
 	durable *core.Witness           // what the log on disk makes
 	asked   map[question]*asked     // these maps are never ranged over
 	vouched map[voucher][]uint32    // the members that have vouched
@@ -64,15 +65,21 @@ type gathering struct {
 	term            uint64
 }
 
-// Begins notes that a process starts, on the records of the disk, and reports what it does not know that earlier ones
-// have answered for. The disk may be an older copy, which has forgotten some of that. Restored makes a witness of records.
-func (w *Witness) Begins(disk string, older bool, start uint64, log [][]byte, restored func([][]byte) (*core.Witness, error)) error {
+// Begins notes that a process starts, on the records of the disk, and reports what it does not know that earlier
+// ones have answered for. The disk may be an older copy, which has forgotten some of that. Restored makes a witness
+// of records.
+func (w *Witness) Begins(disk string, older bool, start uint64, log [][]byte,
+	restored func([][]byte) (*core.Witness, error)) error {
 	if w.disk != disk || older {
 		*w = Witness{disk: disk}
 	}
 	w.start, w.outdone = start, nil
 	w.asked, w.vouched, w.trusted = map[question]*asked{}, map[voucher][]uint32{}, map[uint32]bool{}
 	w.pages = map[gathering][]savedID{}
+	var err error
+	if w.memory, err = core.New(core.Config{Slots: 64, Disk: disk, Volatile: true}); err != nil {
+		return err
+	}
 	made, err := restored(log)
 	if err != nil {
 		return err
@@ -103,8 +110,8 @@ func (w *Witness) Durable(records [][]byte) error {
 	return nil
 }
 
-// keeps reports what a witness does not know that was promised on its disk. The witness is of no use afterwards: what it
-// saved is gathered from it.
+// keeps reports what a witness does not know that was promised on its disk. The witness is of no use afterwards:
+// what it saved is gathered from it.
 func (w *Witness) keeps(made *core.Witness) error {
 	lives := made.Lives()
 	for _, p := range w.lives {
@@ -143,9 +150,11 @@ func (p *lifePromises) errorf(format string, args ...any) error {
 
 // accepts reports whether a witness would begin a life.
 func accepts(made *core.Witness, disk string, p *lifePromises) bool {
-	made.Receive(core.Manager, &witnessv1.Message{Kind: witnessv1.Kind_START, Partition: p.partition, Term: p.term, Disk: disk})
+	made.Receive(core.Manager, &witnessv1.Message{Kind: witnessv1.Kind_START, Partition: p.partition, Term: p.term,
+		Disk: disk})
 	e := made.Ready()
-	return slices.ContainsFunc(slices.Concat(e.Send, e.After), func(a core.Envelope) bool { return a.Message.Accepted })
+	return slices.ContainsFunc(slices.Concat(e.Send, e.After),
+		func(a core.Envelope) bool { return a.Message.Accepted })
 }
 
 // gather is what a witness tells a master that recovers from a life.
@@ -165,7 +174,8 @@ func gather(made *core.Witness, p *lifePromises) (held []savedID) {
 
 func savedOf(requests []*witnessv1.Request) (all []savedID) {
 	for _, r := range requests {
-		all = append(all, savedID{r.GetId().GetSession(), r.GetId().GetNumber(), slices.Concat(r.Hashes, []uint64{0})[0]})
+		all = append(all, savedID{r.GetId().GetSession(), r.GetId().GetNumber(), slices.Concat(r.Hashes,
+			[]uint64{0})[0]})
 	}
 	return all
 }
@@ -182,8 +192,18 @@ func (w *Witness) of(partition uint32, term uint64) *lifePromises {
 	return p
 }
 
-// Asks notes what a witness is about to be asked.
-func (w *Witness) Asks(from uint32, m *witnessv1.Message, core *core.Witness) {
+// Asks notes what a witness is about to be asked. One without a disk answers the same question at once.
+func (w *Witness) Asks(from uint32, m *witnessv1.Message, core *core.Witness) error {
+	w.note(from, m, core)
+	w.memory.Receive(from, m)
+	if e := w.memory.Ready(); len(e.Persist)+len(e.After) > 0 {
+		return fmt.Errorf("without a disk it has %d records for it, and %d answers wait for that: %v",
+			len(e.Persist), len(e.After), m.Kind)
+	}
+	return nil
+}
+
+func (w *Witness) note(from uint32, m *witnessv1.Message, core *core.Witness) {
 	switch m.Kind {
 	case witnessv1.Kind_VOUCH:
 		w.vouches(from, m, core)
@@ -227,7 +247,8 @@ func (w *Witness) vouches(from uint32, m *witnessv1.Message, core *core.Witness)
 	case w.start == 0 || m.Start != w.start || m.Disk != w.disk || m.Voters == 0 || w.trusted[m.Partition]:
 	case m.Promises > core.Promises(m.Partition):
 		if w.outdone == nil {
-			w.outdone = fmt.Errorf("member %d has heard of %d promises of partition %d, and it knows of %d", from, m.Promises, m.Partition,
+			w.outdone = fmt.Errorf("member %d has heard of %d promises of partition %d, and it knows of %d", from,
+				m.Promises, m.Partition,
 				core.Promises(m.Partition))
 		}
 	default:
@@ -252,18 +273,21 @@ func (w *Witness) Answers(to uint32, m *witnessv1.Message) error {
 	q := w.asked[question{to, m.Partition, m.Kind, m.Op}]
 	delete(w.asked, question{to, m.Partition, m.Kind, m.Op})
 	switch m.Kind {
-	case witnessv1.Kind_RECORD_REPLY, witnessv1.Kind_GC_REPLY, witnessv1.Kind_CHECK_REPLY, witnessv1.Kind_RECOVERY_DATA_REPLY,
+	case witnessv1.Kind_RECORD_REPLY, witnessv1.Kind_GC_REPLY, witnessv1.Kind_CHECK_REPLY,
+		witnessv1.Kind_RECOVERY_DATA_REPLY,
 		witnessv1.Kind_START_REPLY, witnessv1.Kind_END_REPLY:
 	default:
 		return nil
 	}
 	if !m.Accepted {
 		if q != nil && q.missing && m.Start == 0 && m.Term < q.highest {
-			return fmt.Errorf("a question of member %d for a life that is not there is answered with term %d, and there is one of %d", to, m.Term, q.highest)
+			return fmt.Errorf("a question of member %d for a life that is not there is answered "+
+				"with term %d, and there is one of %d", to, m.Term, q.highest)
 		}
 		return nil
 	}
-	if manages := m.Kind == witnessv1.Kind_START_REPLY || m.Kind == witnessv1.Kind_END_REPLY; w.start != 0 && !manages && !w.trusted[m.Partition] {
+	if manages := m.Kind == witnessv1.Kind_START_REPLY || m.Kind == witnessv1.Kind_END_REPLY; w.start != 0 &&
+		!manages && !w.trusted[m.Partition] {
 		return fmt.Errorf("it answers for partition %d, and no majority has vouched for its disk", m.Partition)
 	}
 	p, lives := w.of(m.Partition, m.Term), w.durable.Lives()
@@ -283,10 +307,12 @@ func (w *Witness) Answers(to uint32, m *witnessv1.Message) error {
 		if p.frozen {
 			return p.errorf("was gathered, and accepts a request (%v)", m.Kind)
 		}
-		if m.Kind == witnessv1.Kind_RECORD_REPLY && q != nil && !p.ending && !p.dropped[q.request] && !slices.Contains(p.saved, q.request) {
+		if m.Kind == witnessv1.Kind_RECORD_REPLY && q != nil && !p.ending && !p.dropped[q.request] &&
+			!slices.Contains(p.saved, q.request) {
 			p.saved = append(p.saved, q.request)
 			if !w.holds(p, q.request.hash) {
-				return p.errorf("is said to have saved request %d#%d, which is not on disk", q.request.session, q.request.number)
+				return p.errorf("is said to have saved request %d#%d, which is not on disk", q.request.session,
+					q.request.number)
 			}
 		}
 	case witnessv1.Kind_RECOVERY_DATA_REPLY:
@@ -301,7 +327,8 @@ func (w *Witness) Answers(to uint32, m *witnessv1.Message) error {
 
 // holds reports whether the disk has a request about a key.
 func (w *Witness) holds(p *lifePromises, hash uint64) bool {
-	w.durable.Receive(1, &witnessv1.Message{Kind: witnessv1.Kind_CHECK, Partition: p.partition, Term: p.term, Hashes: []uint64{hash}})
+	w.durable.Receive(1, &witnessv1.Message{Kind: witnessv1.Kind_CHECK, Partition: p.partition, Term: p.term,
+		Hashes: []uint64{hash}})
 	e := w.durable.Ready()
 	return !slices.Concat(e.Send, e.After)[0].Message.Accepted
 }

@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
@@ -11,17 +13,35 @@ import (
 
 // holder is the node's disk, as a shard of it has its records.
 func (nd *Node) holder(shard int) *check.Holder {
-	return &check.Holder{Member: nd.Config.Self, Disk: nd.Disk(), Shard: shard, Records: nd.Shards[shard].Disk.Records}
+	return &check.Holder{Member: nd.Config.Self, Disk: nd.Disk(), Shard: shard,
+		Records: nd.Shards[shard].Disk.Records}
 }
 
 // judgeSent judges what a member says of its log.
 func (w *Cluster) judgeSent(from *Node, shard int, e *protocol.Envelope) {
-	if !from.Lost {
-		w.Breaches(w.logs.Sends(from.holder(shard), e.To, e.Message, func(index uint64) bool { return w.heldLog(shard, index) }))
+	switch h := from.holder(shard); {
+	case from.Lost:
+	case w.Environment.Partitioned == nil:
+		w.Breaches(w.logs.Sends(h, e.To, e.Message, func(index uint64) bool { return w.heldLog(shard, index) }))
+	case shard < len(from.Config.View.Partitions):
+		w.Breaches(w.masters.Sends(h, e.To, e.Message, from.Config.View.Partitions[shard],
+			func(id view.MemberID) *check.Holder {
+				return w.holderIn(&from.Config.View, id, shard)
+			}))
 	}
 }
 
-// judgeAnswered judges what a client is told of a log: of Raft's answers, whose carstamps name an entry and a command in it.
+// holderIn is the disk of a member of a view, unless it is lost since, or has no such shard.
+func (w *Cluster) holderIn(v *view.View, id view.MemberID, shard int) *check.Holder {
+	nd := w.Nodes[id-1]
+	if i := v.Index(id); i < 0 || nd.Lost || nd.Gone || nd.Disk() != v.Members[i].Disk || shard >= len(nd.Shards) {
+		return nil
+	}
+	return nd.holder(shard)
+}
+
+// judgeAnswered judges what a client is told of a log: of Raft's answers, whose carstamps name an entry and a
+// command in it.
 func (w *Cluster) judgeAnswered(nd *Node, op register.Operation, result register.Result) {
 	if at := result.Carstamp; result.Status == register.OK && at.RMWs > 0 && op.Key != "" {
 		shard := nd.place(op.Key)
@@ -29,8 +49,53 @@ func (w *Cluster) judgeAnswered(nd *Node, op register.Operation, result register
 	}
 }
 
-// heldLog reports whether the disks of a quorum of some view have the log of a shard up to an index. Where a disk was
-// lost, one more may have had it.
+// judgeStored judges what a member stores of sessions, where so few are remembered that some are forgotten.
+func (nd *Node) judgeStored(s *shard, b protocol.Batch) {
+	w := nd.World
+	t := &w.Environment.Tuning
+	if w.Environment.Partitioned != nil || t.Sessions == 0 && t.SessionsFor == 0 && t.Answers == 0 {
+		return
+	}
+	for _, m := range b.Mutations {
+		if err := check.Sessions(t, m.Key, s.Disk.Records[string(m.Key)], m.Value); err != nil {
+			w.Breaches(fmt.Errorf("%s: %w", nd.Name(), err))
+		}
+	}
+}
+
+// judgeOutcome judges that a client is told that the outcome of its rmw is not kept only where few are.
+func (nd *Node) judgeOutcome(who asked, result register.Result) {
+	t, op := &nd.World.Environment.Tuning, who.client.Operation
+	if result.Status == register.Unknown && strings.HasPrefix(result.Message,
+		"the outcome is not kept any more") && op.Kind == register.RMW &&
+		who.client.Attempt == who.attempt && t.Sessions == 0 && t.SessionsFor == 0 && t.Answers == 0 &&
+		t.AnswerBytes == 0 {
+		nd.World.Breaches(fmt.Errorf("%s tells %s that the outcome of its rmw of %q is not kept, "+
+			"though few were to be", nd.Name(), who.client.Name, op.Key))
+	}
+}
+
+// JudgeStates judges that the states of members are the same after the same entry of the log, of protocols that
+// have one.
+func (w *Cluster) JudgeStates() {
+	var holders []*check.Holder
+	for _, nd := range w.Nodes {
+		if nd.Acts && !nd.Lost && !nd.Down && nd.Held == w.Record && nd.Witness == nil {
+			for shard := range nd.Running() {
+				holders = append(holders, nd.holder(shard))
+			}
+		}
+	}
+	if w.Environment.Partitioned != nil {
+		w.Breaches(check.SameParts(holders,
+			func(key []byte) int { return w.Made[w.Record].Shard(register.Hash(key)) }))
+	} else {
+		w.Breaches(w.logs.Same(holders))
+	}
+}
+
+// heldLog reports whether the disks of a quorum of some view have the log of a shard up to an index. Where a disk
+// was lost, one more may have had it.
 func (w *Cluster) heldLog(shard int, index uint64) bool {
 	if slices.ContainsFunc(w.Nodes, func(nd *Node) bool { return nd.Lost || nd.Disks > 1 }) {
 		return true

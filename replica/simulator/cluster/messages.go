@@ -24,9 +24,7 @@ func (w *Cluster) send(from *Node, shard int, envelopes []protocol.Envelope) {
 			}
 			w.noteLeaving(from, shard, e)
 		}
-		if w.Environment.Partitioned == nil {
-			w.judgeSent(from, shard, e)
-		}
+		w.judgeSent(from, shard, e)
 		w.transmit(from, to, e.Message)
 	}
 }

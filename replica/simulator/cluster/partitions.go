@@ -115,7 +115,11 @@ func (nd *Node) inspect(s *shard) {
 		return
 	}
 	w := nd.World
-	if st := p.PartitionStatus(); st.Unsynced > w.Environment.Partitioned.Sync.After+unsyncedSlack*len(w.Clients.All) {
+	st := p.PartitionStatus()
+	if st.Serving && st.Recovered == st.Term {
+		w.Breaches(w.masters.Serves(nd.Config.Self, st.Partition, st.Term, st.Lease))
+	}
+	if st.Unsynced > w.Environment.Partitioned.Sync.After+unsyncedSlack*len(w.Clients.All) {
 		w.Fail("%s has %d operations of partition %d that are not synced, and begins to sync after %d",
 			nd.Name(), st.Unsynced, st.Partition, w.Environment.Partitioned.Sync.After)
 	}

@@ -81,6 +81,7 @@ func (nd *Node) complete(completions []protocol.Completion) {
 			continue
 		}
 		nd.World.judgeAnswered(nd, who.client.Operation, c.Result)
+		nd.judgeOutcome(who, c.Result)
 		nd.respond(who, c.Result.Behind(who.waited))
 	}
 }

@@ -76,7 +76,7 @@ func (x *witness) Restored(log [][]byte, start uint64) (*core.Witness, error) {
 
 func (x *witness) receive(in *Input) {
 	if in.Message.Witness != nil {
-		x.said.Asks(uint32(in.from), in.Message.Witness, x.Core)
+		x.node.World.Breaches(x.named(x.said.Asks(uint32(in.from), in.Message.Witness, x.Core)))
 		x.Core.Receive(uint32(in.from), in.Message.Witness)
 	}
 }

@@ -49,6 +49,7 @@ func (m *Manager) step() {
 	}
 	d := membership.Decide(s)
 	m.Breaches(check.Decision(s, d))
+	m.Breaches(check.Wanted(s, d))
 	switch {
 	case d.Err != nil:
 	case d.Changed():

@@ -43,6 +43,7 @@ type Manager struct {
 	cutUntil      time.Duration
 	Administrator Administrator
 	QuorumLoss    QuorumLoss
+	supposes      kernel.Stream // of losses that are supposed
 }
 
 // New makes a manager of a cluster with its first view; nodes are how many members that has.
@@ -50,6 +51,7 @@ func New(w *cluster.Cluster, first view.View, nodes int) *Manager {
 	m := &Manager{Cluster: w, Administrator: Administrator{Cluster: w}, spare: nodes}
 	policy := w.Draws(kernel.ForManager, 1)
 	m.operatorPolicy = policy.Chance(500) || w.Environment.OperatorPolicy
+	m.supposes = w.Draws(kernel.ForManager, 2)
 	m.ForgetAnswers()
 	m.Add(first)
 	if w.Environment.Partitioned != nil {

@@ -8,6 +8,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/cluster"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -34,10 +35,13 @@ func (m *Manager) stepOfPartitions(s membership.Snapshot) {
 		m.rescue(s)
 		return
 	}
+	m.suppose(s)
 	if m.moveMembers(&s) {
 		return
 	}
 	d := membership.Decide(s)
+	m.Breaches(d.Err)
+	m.Breaches(check.Wanted(s, d))
 	m.waits = d.Waits
 	switch {
 	case d.Kind == membership.Finished, d.Kind == membership.Abandoned:

@@ -1,0 +1,274 @@
+package check
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// The records of a member's disk for a partition, by the first byte of their keys (package store).
+const (
+	curpOwn     = "P"
+	curpEntry   = 'L'
+	curpDone    = 'd'
+	curpSession = 's'
+	curpHorizon = "h"
+)
+
+// Masters is what members have said of the logs of partitions, and of what they answered for there.
+type Masters struct {
+	parts []*partition // by number
+}
+
+// partition is what members have said of one.
+type partition struct {
+	masters map[termOf]view.MemberID // that named entries, or answered; these maps are never ranged over
+	bases   map[termOf]uint64        // up to where a term's master first said that its log is synced
+	entries map[entryID]string
+	held    map[lastOf]uint64
+	asked   map[handed]requestOf
+	answers map[requestOf]string // that are synced
+	serving uint64               // the highest term that has served
+}
+
+// termOf is a term of a view: of a record that was lost and made again, two may have one number.
+type termOf struct{ term, view uint64 }
+
+// lastOf is a disk in a term.
+type lastOf struct {
+	disk string
+	term termOf
+}
+
+type requestOf struct{ session, number uint64 }
+
+func (s *Masters) of(number int) *partition {
+	for number >= len(s.parts) {
+		s.parts = append(s.parts, &partition{
+			masters: map[termOf]view.MemberID{}, bases: map[termOf]uint64{}, entries: map[entryID]string{},
+			held: map[lastOf]uint64{}, asked: map[handed]requestOf{}, answers: map[requestOf]string{},
+		})
+	}
+	return s.parts[number]
+}
+
+// Serves notes that a member serves a partition in a term, perhaps with a lease to read by, and reports that a
+// later term has served before the lease has ended.
+func (s *Masters) Serves(member view.MemberID, number int, term uint64, leased bool) error {
+	p := s.of(number)
+	if leased && term < p.serving {
+		return fmt.Errorf("member %d has a lease for term %d of partition %d, and term %d has served", member,
+			term, number, p.serving)
+	}
+	p.serving = max(p.serving, term)
+	return nil
+}
+
+// Sends holds a message that leaves a member against its disk and those of the backups of its view, and against
+// what others have said. Disk finds the disk of a member that has the one of the view; else it returns nil.
+func (s *Masters) Sends(h *Holder, to view.MemberID, m *peerv1.Message, part view.Partition,
+	disk func(view.MemberID) *Holder) error {
+	if m.Curp == nil {
+		return nil
+	}
+	j := &mastersMessage{partition: s.of(h.Shard), h: h, c: m.Curp, at: termOf{m.Curp.Term, m.Curp.View},
+		part: part, disk: disk}
+	if err := j.judge(to, m); err != nil {
+		return fmt.Errorf("member %d, partition %d, term %d: %w", h.Member, h.Shard, j.at.term, err)
+	}
+	return nil
+}
+
+// mastersMessage is one that is judged.
+type mastersMessage struct {
+	*partition
+	h    *Holder
+	c    *peerv1.Curp
+	at   termOf
+	part view.Partition
+	disk func(view.MemberID) *Holder
+}
+
+func (j *mastersMessage) judge(to view.MemberID, m *peerv1.Message) error {
+	c := j.c
+	switch m.Kind {
+	case peerv1.Kind_UPDATE:
+		id := c.GetRequest().GetCommand()
+		j.asked[handed{j.h.Member, m.Op}] = requestOf{id.GetSession(), id.GetNumber()}
+	case peerv1.Kind_SYNC:
+		if err := j.leads(); err != nil {
+			return err
+		}
+		for _, e := range c.Entries {
+			raw, err := e.MarshalVT()
+			if err != nil {
+				return err
+			}
+			id := entryID{e.Index, e.Term}
+			if first, known := j.entries[id]; known && first != string(raw) {
+				return fmt.Errorf("it tells of entry %d of term %d, of which there is another one", id.index, id.term)
+			}
+			j.entries[id] = string(raw)
+			if e.Index > j.h.curpLast() {
+				return fmt.Errorf("it tells of entry %d, and its disk has the log up to %d", e.Index, j.h.curpLast())
+			}
+		}
+		return j.synced(c.Commit)
+	case peerv1.Kind_SYNC_REPLY:
+		return j.holds()
+	case peerv1.Kind_UPDATE_REPLY:
+		if c.Refused {
+			return nil
+		}
+		if err := j.leads(); err != nil {
+			return err
+		}
+		id, known := j.asked[handed{to, m.Op}]
+		if !known || c.Answer == nil || c.Answer.Expired {
+			return nil
+		}
+		return j.replies(id)
+	case peerv1.Kind_MASTER_READ_REPLY:
+		if c.Refused {
+			return nil
+		}
+		if err := j.leads(); err != nil {
+			return err
+		}
+		return j.synced(c.Commit)
+	}
+	return nil
+}
+
+// leads judges that a term has one master, which the view names.
+func (j *mastersMessage) leads() error {
+	if first, known := j.masters[j.at]; known && first != j.h.Member || j.part.Master != j.h.Member {
+		return fmt.Errorf("it speaks as the master, and the view names %d, and %d did before", j.part.Master, first)
+	}
+	j.masters[j.at] = j.h.Member
+	return nil
+}
+
+// holds judges what a backup says to have: its disk has it, and it is no less than it said before. A learner that
+// falls behind the master's log drops what it has, and begins anew.
+func (j *mastersMessage) holds() error {
+	c, own := j.c, j.h.curpOwn()
+	if c.Lacking || !slices.Contains(j.part.Backups, j.h.Member) {
+		delete(j.held, lastOf{j.h.Disk, j.at})
+		return nil
+	}
+	if last := j.h.curpLast(); own.GetTerm() < c.Term || last < c.Last || own.GetWholeTerm() < c.WholeTerm {
+		return fmt.Errorf("it says to hold entry %d, and what term %d recovered; its disk has entry "+
+			"%d of term %d, and what %d recovered", c.Last,
+			c.WholeTerm, last, own.GetTerm(), own.GetWholeTerm())
+	}
+	at := lastOf{j.h.Disk, j.at}
+	if before := j.held[at]; c.Last < before {
+		return fmt.Errorf("it says to hold entry %d, and held entry %d", c.Last, before)
+	}
+	j.held[at] = c.Last
+	return nil
+}
+
+// synced judges what a master says that all backups hold, beyond what it had said when its term began.
+func (j *mastersMessage) synced(commit uint64) error {
+	base, known := j.bases[j.at]
+	if !known || commit < base {
+		j.bases[j.at] = commit
+		return nil
+	}
+	if commit == base {
+		return nil
+	}
+	for _, id := range j.part.Backups {
+		if b := j.disk(id); b != nil && b.curpLast() < commit {
+			return fmt.Errorf("it says that entry %d is synced, and the disk of its backup %d has "+
+				"the log up to %d", commit, id, b.curpLast())
+		}
+	}
+	return nil
+}
+
+// replies judges an answer to an update: what is synced is on the disks of all backups, and never answered in
+// another way; what is not is on the master's own disk, unless it has no backups and witnesses hide that.
+func (j *mastersMessage) replies(id requestOf) error {
+	if !j.c.Synced {
+		if len(j.part.Backups) > 0 && !j.h.curpKnows(id) {
+			return fmt.Errorf("it answers request %d#%d, which is not on its disk", id.session, id.number)
+		}
+		return nil
+	}
+	answer := fmt.Sprintf("%v %q %q", j.c.Answer.Present, j.c.Answer.Value, j.c.Answer.Refused)
+	if first, known := j.partition.answers[id]; known && first != answer {
+		return fmt.Errorf("it answers request %d#%d with %s, and the answer was %s", id.session, id.number, answer,
+			first)
+	}
+	j.partition.answers[id] = answer
+	holders := j.part.Backups
+	if len(holders) == 0 {
+		holders = []view.MemberID{j.h.Member}
+	}
+	for _, m := range holders {
+		if d := j.disk(m); d != nil && !d.curpKnows(id) {
+			return fmt.Errorf("it says that request %d#%d is synced, which is not on the disk of member %d",
+				id.session, id.number, m)
+		}
+	}
+	return nil
+}
+
+// curpOwn is what the disk says of the member's part.
+func (h *Holder) curpOwn() *peerv1.PartitionRecord {
+	own := &peerv1.PartitionRecord{}
+	if own.UnmarshalVT(h.Records[curpOwn]) != nil {
+		return nil
+	}
+	return own
+}
+
+func (h *Holder) curpEntry(index uint64) []byte {
+	var key [9]byte
+	key[0] = curpEntry
+	binary.BigEndian.PutUint64(key[1:], index)
+	return h.Records[string(key[:])]
+}
+
+// curpLast is the index of the last entry of the disk's log.
+func (h *Holder) curpLast() uint64 {
+	last := h.curpOwn().GetFloor()
+	for h.curpEntry(last+1) != nil {
+		last++
+	}
+	return last
+}
+
+// curpKnows reports whether the disk has a request: its answer, or an entry of the log, unless its client has
+// acknowledged it or its session is forgotten.
+func (h *Holder) curpKnows(id requestOf) bool {
+	key := binary.BigEndian.AppendUint64([]byte{curpSession}, id.session)
+	raw, there := h.Records[string(key)]
+	if !there && len(h.Records[curpHorizon]) > 0 {
+		return true
+	}
+	var session peerv1.PartitionSession
+	if session.UnmarshalVT(raw) == nil && session.FirstIncomplete > id.number {
+		return true
+	}
+	key[0] = curpDone
+	if _, there := h.Records[string(binary.BigEndian.AppendUint64(key, id.number))]; there {
+		return true
+	}
+	for i := h.curpOwn().GetFloor() + 1; ; i++ {
+		var e peerv1.LogEntry
+		raw := h.curpEntry(i)
+		if raw == nil {
+			return false
+		}
+		if e.UnmarshalVT(raw) == nil && e.Session == id.session && e.Number == id.number {
+			return true
+		}
+	}
+}

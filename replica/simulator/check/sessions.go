@@ -1,0 +1,123 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+)
+
+// The first bytes of the keys of records that hold the state of a key, with what it remembers of sessions: of the
+// protocols with instances, of Raft, and, beside what an acceptor has promised, of RMWPaxos and CASPaxos.
+const (
+	instanceState = 's'
+	raftState     = 'k'
+	paxosState    = 'p'
+)
+
+// Sessions holds the state of a key that a member stores against the one before it on its disk: it remembers no
+// more sessions and answers than it may, and those of the latest; of what it forgets, it knows that it may have
+// been there; and what a request was answered stays the answer.
+func Sessions(t *protocol.Tuning, key, before, after []byte) error {
+	if len(key) == 0 || after == nil {
+		return nil
+	}
+	old, state := &peerv1.KeyState{}, &peerv1.KeyState{}
+	switch key[0] {
+	case instanceState, raftState:
+		if state.UnmarshalVT(after) != nil || old.UnmarshalVT(before) != nil {
+			return nil // it is of another protocol
+		}
+	case paxosState:
+		var r peerv1.RMWPaxosRecord
+		if r.UnmarshalVT(after) != nil || state.UnmarshalVT(r.Table) != nil {
+			return nil
+		}
+	default:
+		return nil
+	}
+	if err := remembers(t, state); err != nil {
+		return fmt.Errorf("the state of key %q: %w", key[1:], err)
+	}
+	if err := forgets(t, old, state); err != nil {
+		return fmt.Errorf("the state of key %q: %w", key[1:], err)
+	}
+	return nil
+}
+
+// seen is when a session was seen last: no two are the same.
+type seen struct {
+	at      int64
+	session uint64
+}
+
+func (s seen) compare(o seen) int {
+	return cmp.Or(cmp.Compare(s.at, o.at), cmp.Compare(s.session, o.session))
+}
+
+// remembers judges what a state remembers.
+func remembers(t *protocol.Tuning, state *peerv1.KeyState) error {
+	horizon := seen{state.Horizon, state.HorizonSession}
+	if most := cmp.Or(t.Sessions, 1024); len(state.Sessions) > most {
+		return fmt.Errorf("it remembers %d sessions, and may %d", len(state.Sessions), most)
+	}
+	for _, s := range state.Sessions {
+		switch {
+		case state.Horizon != 0 && (seen{s.SeenAt, s.Session}).compare(horizon) <= 0:
+			return fmt.Errorf("it remembers session %d, last seen at %d, and has forgotten one that "+
+				"was seen later, at %d", s.Session, s.SeenAt,
+				horizon.at)
+		case len(s.Done) > cmp.Or(t.Answers, 64):
+			return fmt.Errorf("it remembers %d answers of session %d", len(s.Done), s.Session)
+		case slices.ContainsFunc(s.Done, func(d *peerv1.Done) bool { return d.Number < s.FirstIncomplete }):
+			return fmt.Errorf("it remembers an answer of session %d that its client has", s.Session)
+		}
+	}
+	for _, e := range state.Executed {
+		if id := e.GetId(); len(e.Answers) == 0 && e.Reads == 0 && id.GetNumber() == 0 {
+			return fmt.Errorf("it remembers that something of writer %d was executed, and not what", id.GetWriter())
+		}
+	}
+	return nil
+}
+
+// forgets judges what a state has forgotten of an earlier one.
+func forgets(t *protocol.Tuning, before, after *peerv1.KeyState) error {
+	latest := int64(0)
+	for _, s := range after.Sessions {
+		latest = max(latest, s.SeenAt)
+	}
+	horizon := seen{after.Horizon, after.HorizonSession}
+	if horizon.compare(seen{before.Horizon, before.HorizonSession}) < 0 {
+		return fmt.Errorf("it had forgotten a session that was seen last at %d, and knows of %d only",
+			before.Horizon, after.Horizon)
+	}
+	for _, s := range before.Sessions {
+		i := slices.IndexFunc(after.Sessions, func(o *peerv1.Session) bool { return o.Session == s.Session })
+		if i < 0 {
+			full := len(after.Sessions) >= cmp.Or(t.Sessions, 1024)
+			late := s.SeenAt < latest-cmp.Or(t.SessionsFor.Milliseconds(), 10*60*1000)
+			if (seen{s.SeenAt, s.Session}).compare(horizon) > 0 || !full && !late {
+				return fmt.Errorf("it forgets session %d, last seen at %d, of %d, and says to have "+
+					"forgotten what was seen up to %d", s.Session, s.SeenAt,
+					len(after.Sessions), horizon.at)
+			}
+			continue
+		}
+		now := after.Sessions[i]
+		for _, d := range s.Done {
+			same := func(o *peerv1.Done) bool { return o.Number == d.Number && proto.Equal(o.Answer, d.Answer) }
+			// It may have been forgotten in between, and have come again since.
+			forgotten := (seen{s.SeenAt, s.Session}).compare(horizon) <= 0
+			if d.Number >= now.FirstIncomplete && !forgotten && !slices.ContainsFunc(now.Done, same) {
+				return fmt.Errorf("the answer to request %d of session %d, %v, is another one, or gone: %v",
+					d.Number, s.Session, d.Answer, now)
+			}
+		}
+	}
+	return nil
+}
