@@ -21,7 +21,7 @@ func (f *simulateFlags) checkDeviations(c *cobra.Command) error {
 		return nil
 	}
 	for _, name := range []string{
-		"profile", "rtt", "clients", "workload", "conflict", "keys", "stale", "duration", "seed", "history", "soak",
+		"profile", "rtt", "clients", "workload", "conflict", "keys", "stale", "duration", "history", "soak",
 	} {
 		if c.Flags().Changed(name) {
 			return fmt.Errorf("--%s: the plain runs of --deviations are given; leave one of the two out", name)
@@ -45,7 +45,8 @@ func (f simulateFlags) deviate(c *cobra.Command, s simulated, kinds []faults.Kin
 	}
 	told := time.Now()
 	report := simulator.Deviations{
-		Start: s.start, Options: s.options(kinds), Members: n, Runs: max(f.deviations, 0),
+		Start: s.start, Options: s.options(kinds), Members: n, Seed: f.seed,
+		Runs: max(f.deviations, 0),
 		Progress: func(done, all int) {
 			if time.Since(told) >= tellEvery || done == all {
 				told = time.Now()

@@ -23,6 +23,7 @@ type Deviations struct {
 	Start   Start
 	Options schedule.Options // Faults says which kinds of faults there are in plain runs, and which deviations
 	Members int              // of a plain run
+	Seed    uint64           // of plain runs, and of which deviations are taken
 	// Runs is how many deviations there are of each plain run, at most: those of all kinds, evenly over its time. 0: all.
 	Runs int
 	// Progress, which may be nil, is told now and then how many runs are done. It is called by one goroutine at a time.
@@ -86,7 +87,7 @@ func (d Deviations) Run(ctx context.Context) (report DeviationReport) {
 		failure   *Failure
 	}
 	var jobs []*job
-	plains := schedule.Plains(d.Members, d.Options)
+	plains := schedule.Plains(d.Seed, d.Members, d.Options)
 	plain := make([]Outcome, len(plains))
 	for i, p := range plains {
 		plain[i], _ = play(ctx, p.Schedule, d.Start, watch{timed: true})

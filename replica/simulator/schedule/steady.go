@@ -34,17 +34,18 @@ const (
 	apart       = time.Millisecond // of those that come nearly at once
 )
 
-// Plains are the plain runs of a protocol, with so many members.
-func Plains(n int, options Options) []Plain {
+// Plains are the plain runs of a protocol, with so many members. Their operations are drawn by the seed, and what members
+// draw by themselves.
+func Plains(seed uint64, n int, options Options) []Plain {
 	if options.Partitioned != nil {
-		return partitionedPlains(n, options)
+		return partitionedPlains(seed, n, options)
 	}
-	all := []Plain{{"operations", plain(n, options)}}
+	all := []Plain{{"operations", plain(seed, n, options)}}
 	add := func(name string, f faults.Fault, change func(*Schedule)) {
 		if !slices.Contains(options.Faults, f.Kind) {
 			return
 		}
-		s := plain(n, options)
+		s := plain(seed, n, options)
 		if f.Kind != faults.Limits {
 			f.At, f.Node = s.Clients[0].Operations[1].At, n-2
 			s.Faults = append(s.Faults, f)
@@ -85,14 +86,14 @@ func Plains(n int, options Options) []Plain {
 }
 
 // partitionedPlains are those of worlds with masters.
-func partitionedPlains(n int, options Options) []Plain {
-	all := []Plain{{"operations", plain(n, options)}}
+func partitionedPlains(seed uint64, n int, options Options) []Plain {
+	all := []Plain{{"operations", plain(seed, n, options)}}
 	retry := all[0].Schedule.Environment.Retry
 	add := func(name string, f faults.Fault, change func(*Schedule)) {
 		if !slices.Contains(options.Faults, f.Kind) {
 			return
 		}
-		s := plain(n, options)
+		s := plain(seed, n, options)
 		f.At = s.Clients[0].Operations[1].At
 		s.Faults = append(s.Faults, f)
 		if change != nil {
@@ -127,7 +128,7 @@ func partitionedPlains(n int, options Options) []Plain {
 }
 
 // plain is a run of so many members without anything that befalls them.
-func plain(n int, options Options) Schedule {
+func plain(seed uint64, n int, options Options) Schedule {
 	env := Environment{
 		Network: line(n), Shards: 1, Disks: slices.Repeat([]Window{{steadySync, steadySync}}, n), Sealed: true, Steady: true,
 		ClientRTT: profile.Local, Regular: options.Regular, Losses: options.Losses, Data: options.Data, OperatorPolicy: true,
@@ -136,7 +137,7 @@ func plain(n int, options Options) Schedule {
 	env.Retry = 2 * trip
 	env.Suspect = 3 * env.Retry
 	env.Patience = 20 * env.Retry
-	s := Schedule{Seed: 1, Environment: env}
+	s := Schedule{Seed: seed, Environment: env}
 	script := NewScript(kernel.NewStream(s.Seed, kernel.ForSchedule, 0), options.RMWs)
 	script.Keys, script.Reads = 2, 500
 	script.idempotent, script.large = options.Idempotent, options.Large
