@@ -124,7 +124,7 @@ func (nd *Node) persist(count int) []machine.Entry {
 	for i := range done {
 		if e := &done[i]; e.Batch.Sequence != 0 {
 			s := nd.Shards[e.Shard]
-			nd.holdBatch(s, e.Batch)
+			nd.holdBatch(e.Shard, e.Batch)
 			nd.judgeStored(s, e.Batch)
 			s.Disk.Apply(e.Batch)
 			s.journal.Persisted(e.Batch.Sequence)

@@ -38,9 +38,9 @@ func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
 }
 
 // holdBatch holds what becomes durable against what was.
-func (nd *Node) holdBatch(s *shard, b protocol.Batch) {
-	if nd.World.judged() {
-		nd.World.invariants.Persists(nd.Config.Self, s.Disk.Get, b)
+func (nd *Node) holdBatch(shard int, b protocol.Batch) {
+	if w := nd.World; w.judged() {
+		w.invariants.Persists(nd.speaker(shard), w.holders(shard), b)
 	}
 }
 
@@ -53,6 +53,10 @@ func (nd *Node) holdAnswer(who *asked, c *protocol.Completion) {
 	op := &who.client.Operation
 	if !op.Stale && !(op.Regular && c.Result.Depends) {
 		nd.holdQuorum(op.Key, c.Result.Carstamp)
+	}
+	if op.Kind == register.Write {
+		shard := nd.place(op.Key)
+		w.invariants.Answered(nd.speaker(shard), op.Key, c.Result.Carstamp, nd.Shards[shard].Disk.Get)
 	}
 	for _, d := range op.After {
 		if !op.Regular || d.Key != op.Key { // what it has found of its own key is what the session depends on next

@@ -4,15 +4,16 @@ import (
 	"fmt"
 
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/register"
 )
 
 // Persists holds a batch that becomes durable against what the disk had before it: whatever is said of a record later
 // must not be less than what was said of it before. What an instance did is in its key's state once its record is gone.
-func (r *Run) Persists(who view.MemberID, disk Records, b protocol.Batch) {
+func (r *Run) Persists(s Speaker, disks Disks, b protocol.Batch) {
 	if r.Broken != nil {
 		return
 	}
+	disk := disks(s.ID).Has
 	for _, m := range b.Mutations {
 		before, _ := disk(m.Key)
 		was, known, _ := read(m.Key, before)
@@ -29,12 +30,14 @@ func (r *Run) Persists(who view.MemberID, disk Records, b protocol.Batch) {
 				why = "nothing, and its key's state does not have it"
 			}
 		default:
-			if why = is.lacks(was); why == "" && m.Key[0] == undecided && before != nil {
+			why = is.lacks(was)
+			if why == "" && m.Key[0] == undecided {
 				why = undecidedLacks(m.Value, before)
+				r.settle(s, m, before, disks)
 			}
 		}
 		if why != "" {
-			r.broken(who, "takes back what its disk had of %s: it has %s", show(m.Key), why)
+			r.broken(s.ID, "takes back what its disk had of %s: it has %s", show(m.Key), why)
 		}
 	}
 }
@@ -49,6 +52,30 @@ func after(disk Records, b protocol.Batch) Records {
 		}
 		return disk(key)
 	}
+}
+
+// settle holds it that a tag is final against the disks, where a member takes it for final as news: a quorum has it, or a
+// larger one. Of Gus, a register is final whose tag is that of no write in its record's list.
+func (r *Run) settle(s Speaker, m protocol.Mutation, before []byte, disks Disks) {
+	c, final := finalOf(m.Value)
+	if was, known := finalOf(before); !final || c.IsZero() || known && was == c {
+		return
+	}
+	if lack := r.without(s, m.Key[1:], c, disks, s.ID); lack != nil {
+		r.broken(s.ID, "takes tag %v of %s for final, and the disks of members %v have less", c, show(m.Key), lack)
+	}
+}
+
+// finalOf is the tag of a GusRecord, and whether it is final.
+func finalOf(raw []byte) (register.Carstamp, bool) {
+	is, _, _ := read([]byte{undecided}, raw)
+	for w := range writes(raw) {
+		if w.decided == 0 && w.origin.Writer == is.carstamp.Writer &&
+			(w.origin == is.carstamp || w.votedFor == is.carstamp.Timestamp) {
+			return is.carstamp, false
+		}
+	}
+	return is.carstamp, true
 }
 
 // undecidedLacks is what a record of Gus has less of than before: of a write that it has still, what was promised, voted

@@ -140,6 +140,32 @@ func executed(instance []byte, has Records) bool {
 	return most >= binary.BigEndian.Uint64(instance[9:])
 }
 
+// executedLacks is in what a state (KeyState) is behind an earlier one: of a writer that both have, its latest instance or
+// batch has a lower number. None has number 0.
+func executedLacks(now, before []byte) (why string) {
+	numbers := map[uint64]uint64{} // never ranged over
+	_ = fields(now, func(field int, _ uint64, part []byte) {
+		if field != 3 {
+			return
+		}
+		id := message(part, 1)
+		numbers[number(id, 1)] = number(id, 2)
+		if number(id, 2) == 0 {
+			why = fmt.Sprintf("a batch of %v without a number", register.Writer(number(id, 1)))
+		}
+	})
+	_ = fields(before, func(field int, _ uint64, part []byte) {
+		if field != 3 {
+			return
+		}
+		id := message(part, 1)
+		if n, known := numbers[number(id, 1)]; known && n < number(id, 2) {
+			why = fmt.Sprintf("number %d of %v, not %d", n, register.Writer(number(id, 1)), number(id, 2))
+		}
+	})
+	return why
+}
+
 // aWrite is what a record of Gus has of a write that is not known to be final.
 type aWrite struct {
 	origin            register.Carstamp

@@ -32,7 +32,8 @@ type Run struct {
 	questions map[question][]claim         // what is claimed by whoever answers; never ranged over
 	granted   map[proposal][]view.MemberID // who has promised a ballot; never ranged over
 	voted     map[proposal][]view.MemberID // and voted in it; never ranged over
-	proposed  map[proposal]uint64          // the timestamp of what was proposed in it; never ranged over
+	proposed  map[proposal]choice          // what was proposed in it; never ranged over
+	held      map[held]bool                // what a quorum has; never ranged over
 	chosen    map[string]choice            // by key: the latest choice that is known; never ranged over
 }
 

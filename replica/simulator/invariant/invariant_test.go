@@ -25,6 +25,11 @@ func (d disk) has(t *testing.T) Records {
 	}
 }
 
+// all is all members with one disk.
+func (d disk) all(t *testing.T) Disks {
+	return func(view.MemberID) Holder { return Holder{Has: d.has(t)} }
+}
+
 func encoded(t *testing.T, r record) []byte {
 	t.Helper()
 	raw, err := r.MarshalVT()
@@ -83,7 +88,7 @@ func TestADiskDoesNotGoBack(t *testing.T) {
 			m.Value = encoded(t, c.then)
 		}
 		var r Run
-		r.Persists(1, d.has(t), protocol.Batch{Mutations: []protocol.Mutation{m}})
+		r.Persists(speaker(1), d.all(t), protocol.Batch{Mutations: []protocol.Mutation{m}})
 		expect(t, name, &r, c.want)
 	}
 }
@@ -104,7 +109,7 @@ func TestAnExecutedInstanceIsInItsKeysState(t *testing.T) {
 	state := &peerv1.KeyState{Executed: []*peerv1.Executed{{Id: &peerv1.InstanceID{Writer: 1, Number: 1}}}}
 	var r Run
 	d := disk{string(first): instance(peerv1.Status_COMMITTED, 0)}
-	r.Persists(1, d.has(t), protocol.Batch{Mutations: []protocol.Mutation{
+	r.Persists(speaker(1), d.all(t), protocol.Batch{Mutations: []protocol.Mutation{
 		{Key: first}, {Key: []byte(ofKey(states)), Value: encoded(t, state)},
 	}})
 	r.Says(speaker(1), 2, &peerv1.Message{Kind: peerv1.Kind_EXECUTED, Key: []byte("k"), Instance: &peerv1.Instance{
@@ -238,6 +243,66 @@ func TestAProposalRestsOnAQuorum(t *testing.T) {
 	r.Leaves(speaker(2), says(ack, 5, 0), nobody)
 	r.Leaves(speaker(1), says(vote, 5, 8), promised(4))
 	expect(t, "without the proposer", &r, "promised")
+}
+
+// What follows a chosen state has no less of any member's batches.
+func TestAProposalKeepsBatches(t *testing.T) {
+	says := func(kind peerv1.Kind, n, batch uint64) *peerv1.Message {
+		table := &peerv1.KeyState{Executed: []*peerv1.Executed{{Id: &peerv1.InstanceID{Writer: 7, Number: batch}}}}
+		return &peerv1.Message{Kind: kind, Key: []byte("k"), Timestamp: n, RmwPaxos: &peerv1.RMWPaxos{
+			Round: round(n), Table: encoded(t, table),
+		}}
+	}
+	for batch, want := range map[uint64]string{3: "", 4: "", 2: "number 2 of", 0: "number 0 of"} {
+		promised := disk{ofKey(acceptors): &peerv1.RMWPaxosRecord{Ack: round(9)}}.all(t)
+		var r Run
+		r.Leaves(speaker(2), says(peerv1.Kind_PAXOS_ACK, 5, 0), nobody)
+		r.Leaves(speaker(1), says(peerv1.Kind_PAXOS_VOTE, 5, 3), promised)
+		r.Leaves(speaker(2), says(peerv1.Kind_PAXOS_VOTED, 5, 0), nobody)
+		r.Leaves(speaker(3), says(peerv1.Kind_PAXOS_VOTED, 5, 0), nobody)
+		r.Leaves(speaker(1), says(peerv1.Kind_PAXOS_VOTE, 6, batch), promised)
+		expect(t, "the next state", &r, want)
+	}
+}
+
+func TestAFinalTagRestsOnAQuorum(t *testing.T) {
+	undecidedYet := []*peerv1.GusWrite{{Origin: 4, Writer: 1, Held: true}}
+	for name, c := range map[string]struct {
+		then   *peerv1.GusRecord
+		others disk
+		want   string
+	}{
+		"a tag that is not final": {&peerv1.GusRecord{Timestamp: 4, Writer: 1, Writes: undecidedYet}, disk{}, ""},
+		"at a quorum": {&peerv1.GusRecord{Timestamp: 4, Writer: 1},
+			disk{ofKey(undecided): &peerv1.GusRecord{Timestamp: 4, Writer: 1, Writes: undecidedYet}}, ""},
+		"at one member": {&peerv1.GusRecord{Timestamp: 4, Writer: 1}, disk{}, "members [2 3] have less"},
+	} {
+		own := disk{ofKey(undecided): &peerv1.GusRecord{Timestamp: 4, Writer: 1, Writes: undecidedYet}}
+		var r Run
+		r.Persists(speaker(1), func(id view.MemberID) Holder {
+			if id == 1 {
+				return Holder{Has: own.has(t)}
+			}
+			return Holder{Has: c.others.has(t)}
+		}, protocol.Batch{Mutations: []protocol.Mutation{{Key: []byte(ofKey(undecided)), Value: encoded(t, c.then)}}})
+		expect(t, name, &r, c.want)
+	}
+}
+
+func TestAWriteIsAnsweredWithItsCarstamp(t *testing.T) {
+	for name, c := range map[string]struct {
+		carstamp register.Carstamp
+		has      disk
+		want     string
+	}{
+		"with it":             {register.Carstamp{Timestamp: 1}, disk{ofKey(registers): &peerv1.RegisterRecord{}}, ""},
+		"without it":          {register.Carstamp{}, disk{ofKey(undecided): &peerv1.GusRecord{}}, "without a carstamp"},
+		"where there is none": {register.Carstamp{}, disk{ofKey(states): &peerv1.KeyState{}}, ""},
+	} {
+		var r Run
+		r.Answered(speaker(1), "k", c.carstamp, c.has.has(t))
+		expect(t, name, &r, c.want)
+	}
 }
 
 func TestAnAnswerRestsOnAQuorum(t *testing.T) {

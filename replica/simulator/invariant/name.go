@@ -94,6 +94,18 @@ func (r *Run) stands(s Speaker, m *peerv1.Message, n name) {
 	}
 }
 
+// Answered holds it that the answer of a write tells a carstamp, where registers have those of their writes.
+func (r *Run) Answered(s Speaker, key string, c register.Carstamp, disk Records) {
+	if r.Broken != nil || !c.IsZero() {
+		return
+	}
+	_, plain := disk(recordKey(registers, []byte(key)))
+	_, gus := disk(recordKey(undecided, []byte(key)))
+	if plain || gus {
+		r.broken(s.ID, "answers a write of key %q without a carstamp", key)
+	}
+}
+
 // content is what a name stands for: a value, or, for a ballot, a state.
 type content struct {
 	present                         bool

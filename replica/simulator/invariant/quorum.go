@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"fmt"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -26,9 +27,12 @@ type proposal struct {
 	base.Ballot
 }
 
-// choice is a ballot in which a quorum has voted, and the timestamp of the state that it voted for. It counts the changes
-// of the key, so what follows has no smaller one.
-type choice struct{ ballot, timestamp uint64 }
+// choice is a state that a quorum has voted for, or may, in a ballot. Its timestamp counts the changes of the key, and its
+// table has the number of each member's last batch, so what follows has no smaller ones.
+type choice struct {
+	ballot, timestamp uint64
+	table             []byte
+}
 
 // propose holds a proposal (VOTE) against the promises that it has to rest on, those of a quorum of the view, in which the
 // proposer counts if its promise is durable; and against what was chosen before, which it has to be or to follow. Who has
@@ -55,20 +59,31 @@ func (r *Run) propose(s Speaker, m *peerv1.Message, disks Disks) {
 			r.broken(s.ID, "asks for votes in ballot %d for key %q, which only members %v and its own disk (up to %d) have promised",
 				p.Number, m.Key, r.granted[p], is.promised)
 		}
+		next := choice{p.Number, m.Timestamp, m.RmwPaxos.GetTable()}
 		if r.proposed == nil {
-			r.proposed = map[proposal]uint64{}
+			r.proposed = map[proposal]choice{}
 		}
-		r.proposed[p] = m.Timestamp
-		if c := r.chosen[p.key]; p.Number > c.ballot && m.Timestamp < c.timestamp {
-			r.broken(s.ID, "asks for votes in ballot %d for state %d of key %q, and in ballot %d state %d was chosen",
-				p.Number, m.Timestamp, m.Key, c.ballot, c.timestamp)
+		r.proposed[p] = next
+		if c := r.chosen[p.key]; next.ballot > c.ballot {
+			if why := next.lacks(c); why != "" {
+				r.broken(s.ID, "asks for votes in ballot %d for key %q, for a state with %s, and that was chosen in ballot %d",
+					p.Number, m.Key, why, c.ballot)
+			}
 		}
 	}
 }
 
+// lacks is in what a state is less than one that it has to follow; empty: in nothing.
+func (c choice) lacks(d choice) string {
+	if c.timestamp < d.timestamp {
+		return fmt.Sprintf("timestamp %d, not %d", c.timestamp, d.timestamp)
+	}
+	return executedLacks(c.table, d.table)
+}
+
 // choose notes what is chosen once a quorum has said that it has voted for it; whether the proposer has is not known.
 func (r *Run) choose(s Speaker, p proposal) {
-	timestamp, known := r.proposed[p]
+	proposed, known := r.proposed[p]
 	if c := r.chosen[p.key]; !known || c.ballot >= p.Number ||
 		!s.View.Quorum(func(id view.MemberID) bool { return slices.Contains(r.voted[p], id) }) {
 		return
@@ -76,7 +91,7 @@ func (r *Run) choose(s Speaker, p proposal) {
 	if r.chosen == nil {
 		r.chosen = map[string]choice{}
 	}
-	r.chosen[p.key] = choice{p.Number, timestamp}
+	r.chosen[p.key] = proposed
 }
 
 func note(said *map[proposal][]view.MemberID, p proposal, id view.MemberID) {
@@ -93,9 +108,7 @@ func (r *Run) decide(s Speaker, m *peerv1.Message, disks Disks) {
 	switch {
 	case r.Broken != nil:
 	case m.Kind == peerv1.Kind_GUS_FINAL:
-		if lack := lacking(s.View, disks, func(has Records) (bool, bool) {
-			return holdsCarstamp(has, m.Key, wire.Of(m).Carstamp)
-		}); lack != nil {
+		if lack := r.without(s, m.Key, wire.Of(m).Carstamp, disks); lack != nil {
 			r.broken(s.ID, "says that tag %v of key %q is final, and the disks of members %v have less", wire.Of(m).Carstamp, m.Key, lack)
 		}
 	case m.Kind == peerv1.Kind_COMMIT:
@@ -126,20 +139,45 @@ func (r *Run) Answers(s Speaker, key string, c register.Carstamp, disks Disks) {
 	if r.Broken != nil || c.IsZero() {
 		return
 	}
-	lack := lacking(s.View, disks, func(has Records) (bool, bool) { return holdsCarstamp(has, []byte(key), c) })
-	if lack != nil {
+	if lack := r.without(s, []byte(key), c, disks); lack != nil {
 		r.broken(s.ID, "answers with carstamp %v of key %q, and the disks of members %v have less", c, key, lack)
 	}
 }
 
+// without lists the members whose disks have less than a carstamp that a quorum has to have; nil: a quorum has it. Once one
+// has, it stays so in that epoch.
+func (r *Run) without(s Speaker, key []byte, c register.Carstamp, disks Disks, sure ...view.MemberID) []view.MemberID {
+	h := held{string(key), c, s.View.Epoch}
+	if r.held[h] {
+		return nil
+	}
+	lack := lacking(s.View, disks, func(has Records) (bool, bool) { return holdsCarstamp(has, key, c) }, sure...)
+	if lack == nil {
+		if r.held == nil {
+			r.held = map[held]bool{}
+		}
+		r.held[h] = true
+	}
+	return lack
+}
+
+// held is a carstamp of a key that a quorum was found to have in an epoch.
+type held struct {
+	key string
+	register.Carstamp
+	epoch uint64
+}
+
 // lacking lists the members whose disks lack something that a quorum has to have; nil: a quorum has it, or none of them
 // knows of such things. In a joint view a quorum of the members before the change will do: who asks both sides finds it.
-func lacking(v *view.View, disks Disks, holds func(Records) (known, holds bool)) []view.MemberID {
-	any := false
+// Those in sure have it.
+func lacking(v *view.View, disks Disks, holds func(Records) (known, holds bool), sure ...view.MemberID) []view.MemberID {
+	any := len(sure) > 0
 	var lack []view.MemberID
 	has := func(id view.MemberID) bool {
 		disk := disks(id)
 		known, held := holds(disk.Has)
+		held = held || slices.Contains(sure, id)
 		any = any || known
 		if !held && !disk.Excused && !slices.Contains(lack, id) {
 			lack = append(lack, id)
