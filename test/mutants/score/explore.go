@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/register"
@@ -25,11 +26,10 @@ var (
 	rmwScopes = []scope{{"rmw; rmw", "crash,timeout"}, {"rmw; read, read", "takeover,loss"}}
 )
 
-// How far each goes: orders that deviate so often from the plain one, or for so long.
+// How far each goes: orders that deviate so often from the plain one, with so much memory.
 const (
-	deviations  = "3"
-	exploreTime = "90s"
-	exploreTop  = "1500Mi"
+	deviations = "3"
+	exploreTop = "1500Mi"
 )
 
 // scopesOf are the scopes that are explored with a protocol.
@@ -50,6 +50,7 @@ func scopesOf(protocol string) (all []scope) {
 // scopes knows in which scopes the code without a mutant is right, as far as it was explored: the others say nothing of
 // a mutant, and are left out. The zero scopes knows none.
 type scopes struct {
+	time  time.Duration // for each
 	mu    sync.Mutex
 	wrong map[string]string // what went wrong, empty if nothing did, by protocol, operations and faults
 }
@@ -72,7 +73,7 @@ func (all *scopes) counts(ctx context.Context, program, protocol string, s scope
 	name := fmt.Sprintf("%s, %s, with %s", protocol, s.operations, s.faults)
 	why, known := all.wrong[name]
 	if !known {
-		v, err := explored(ctx, program, "", protocol, s)
+		v, err := all.explored(ctx, program, "", protocol, s)
 		if err != nil {
 			return false, err
 		}
@@ -92,7 +93,7 @@ func (all *scopes) counts(ctx context.Context, program, protocol string, s scope
 func (all *scopes) explore(ctx context.Context, program, folder string, known *result) error {
 	for _, p := range protocolsOf[folder] {
 		for _, s := range scopesOf(p) {
-			v, err := explored(ctx, program, known.Name, p, s)
+			v, err := all.explored(ctx, program, known.Name, p, s)
 			if err != nil {
 				return err
 			}
@@ -113,9 +114,9 @@ func (all *scopes) explore(ctx context.Context, program, folder string, known *r
 }
 
 // explored explores one scope. What is not decided within its bounds is not found.
-func explored(ctx context.Context, program, mutant, protocol string, s scope) (verdict, error) {
+func (all *scopes) explored(ctx context.Context, program, mutant, protocol string, s scope) (verdict, error) {
 	arguments := []string{"explore", "--protocol", protocol, "--operations", s.operations, "--faults", s.faults,
-		"--deviations", deviations, "--for", exploreTime, "--max-memory", exploreTop, "--output", "json"}
+		"--deviations", deviations, "--for", all.time.String(), "--max-memory", exploreTop, "--output", "json"}
 	out, err := run(ctx, program, mutant, arguments)
 	switch {
 	case ctx.Err() != nil:

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"syscall"
+	"time"
 
 	"github.com/georegister/georegister/test/mutants"
 	"github.com/georegister/georegister/test/mutants/equivalent"
@@ -30,6 +31,7 @@ type options struct {
 	parallel  int
 	tests     bool
 	build     string
+	explore   time.Duration
 }
 
 func main() {
@@ -46,6 +48,8 @@ func main() {
 	flag.IntVar(&o.parallel, "parallel", 0, "how many mutants are run at once (default: as many as there are processors)")
 	flag.BoolVar(&o.tests, "tests", false,
 		"also run the tests of each mutant's package; what they find is told apart, and does not count")
+	flag.DurationVar(&o.explore, "explore", 90*time.Second,
+		"for how long each scope is explored with a mutant that is not found, at most; 0: none is")
 	flag.StringVar(&o.build, "build", "",
 		"only make this program with the drawn mutants, of which "+mutants.Variable+" chooses one by name")
 	flag.Parse()
@@ -95,7 +99,7 @@ func (o options) run(ctx context.Context) error {
 			return err
 		}
 	}
-	r := runner{options: o, module: module, judged: judged}
+	r := runner{options: o, module: module, judged: judged, scopes: scopes{time: o.explore}}
 	for _, s := range drawn {
 		if only.MatchString(s.Name) {
 			r.drawn = append(r.drawn, s)

@@ -90,7 +90,7 @@ func (r *runner) steps() (all []step) {
 	deviate(manyDeviations)
 	searches(min(3000, r.schedules))
 	all = append(all, step{
-		"explorer", func(known *result) bool { return known.Explored },
+		"explorer", func(known *result) bool { return known.Explored || r.explore == 0 },
 		func(ctx context.Context, program string, s *generate.Site, known *result) error {
 			return r.scopes.explore(ctx, program, s.Package, known)
 		},
