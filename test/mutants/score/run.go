@@ -84,10 +84,9 @@ func (r *runner) steps() (all []step) {
 		})
 	}
 	searches(min(30, r.schedules))
-	deviate(fewDeviations)
 	searches(min(100, r.schedules))
 	searches(min(300, r.schedules))
-	deviate(manyDeviations)
+	deviate(fewDeviations)
 	searches(min(3000, r.schedules))
 	all = append(all, step{
 		"explorer", func(known *result) bool { return known.Explored || r.explore == 0 },
@@ -95,6 +94,7 @@ func (r *runner) steps() (all []step) {
 			return r.scopes.explore(ctx, program, s.Package, known)
 		},
 	})
+	deviate(manyDeviations)
 	searches(r.schedules)
 	return all
 }
