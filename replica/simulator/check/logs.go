@@ -70,6 +70,8 @@ type handed struct {
 // logDisk is what was seen of a disk.
 type logDisk struct {
 	last     uint64 // index of the last entry, when it was looked at last
+	start    []byte // where the log begins
+	begins   uint64 // the index of that
 	applied  []byte
 	index    uint64 // of that
 	gathered uint64 // the highest term whose leader was told what is saved here
@@ -114,14 +116,17 @@ func (l *Logs) of(h *Holder) *logDisk {
 // Last is the index of the last entry of a disk's log, or of the state that its log begins with.
 func (l *Logs) Last(h *Holder) uint64 {
 	d := l.of(h)
-	var start peerv1.RaftStart
-	if start.UnmarshalVT(h.Records[raftStart]) != nil {
-		return 0
+	if raw := h.Records[raftStart]; !bytes.Equal(raw, d.start) {
+		var start peerv1.RaftStart
+		if start.UnmarshalVT(raw) != nil {
+			return 0
+		}
+		d.start, d.begins = raw, start.Index
 	}
-	for d.last > start.Index && h.entry(d.last) == nil {
+	for d.last > d.begins && h.entry(d.last) == nil {
 		d.last--
 	}
-	d.last = max(d.last, start.Index)
+	d.last = max(d.last, d.begins)
 	for h.entry(d.last+1) != nil {
 		d.last++
 	}
@@ -193,13 +198,13 @@ func (l *Logs) Sends(h *Holder, to view.MemberID, m *peerv1.Message, held func(i
 
 // sends judges a message of the library.
 func (g *group) sends(l *Logs, h *Holder, r *raftpb.Message, held func(uint64) bool) error {
-	hard, err := h.hard()
-	if err != nil {
-		return err
-	}
 	term := r.GetTerm()
 	switch r.GetType() {
 	case raftpb.MsgVote, raftpb.MsgVoteResp:
+		hard, err := h.hard()
+		if err != nil {
+			return err
+		}
 		candidate := r.GetTo()
 		if r.GetType() == raftpb.MsgVote {
 			candidate = r.GetFrom()
@@ -216,6 +221,10 @@ func (g *group) sends(l *Logs, h *Holder, r *raftpb.Message, held func(uint64) b
 				term, hard.Vote, hard.Term)
 		}
 	case raftpb.MsgAppResp:
+		hard, err := h.hard()
+		if err != nil {
+			return err
+		}
 		if last := l.Last(h); !r.GetReject() && (hard.Term < term || hard.Term == term && last < r.GetIndex()) {
 			return fmt.Errorf("acknowledges entry %d in term %d, and its disk has the log up to %d, of term %d",
 				r.GetIndex(), term, last, hard.Term)
@@ -243,7 +252,7 @@ func (g *group) appends(r *raftpb.Message) error {
 	}
 	for _, e := range r.GetEntries() {
 		id := entryID{e.GetIndex(), e.GetTerm()}
-		content := fmt.Sprintf("%d %s", before, e.GetData())
+		content := string(append(binary.AppendUvarint(nil, before), e.GetData()...))
 		if first, known := g.entries[id]; known && first != content {
 			return fmt.Errorf("tells of entry %d of term %d, of which there is another one", id.index, id.term)
 		}

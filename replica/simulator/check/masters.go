@@ -112,8 +112,11 @@ func (j *mastersMessage) judge(to view.MemberID, m *peerv1.Message) error {
 				return fmt.Errorf("it tells of entry %d of term %d, of which there is another one", id.index, id.term)
 			}
 			j.entries[id] = string(raw)
-			if e.Index > j.h.curpLast() {
-				return fmt.Errorf("it tells of entry %d, and its disk has the log up to %d", e.Index, j.h.curpLast())
+
+		}
+		if n := len(c.Entries); n > 0 {
+			if told, last := c.Entries[n-1].Index, j.h.curpLast(); told > last {
+				return fmt.Errorf("it tells of entry %d, and its disk has the log up to %d", told, last)
 			}
 		}
 		return j.synced(c.Commit)

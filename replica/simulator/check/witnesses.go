@@ -290,8 +290,12 @@ func (w *Witness) Answers(to uint32, m *witnessv1.Message) error {
 		!manages && !w.trusted[m.Partition] {
 		return fmt.Errorf("it answers for partition %d, and no majority has vouched for its disk", m.Partition)
 	}
-	p, lives := w.of(m.Partition, m.Term), w.durable.Lives()
-	i := slices.IndexFunc(lives, func(l core.Life) bool { return l.Partition == m.Partition && l.Term == m.Term })
+	p, i := w.of(m.Partition, m.Term), -1
+	var lives []core.Life // on disk
+	if m.Kind != witnessv1.Kind_RECORD_REPLY && m.Kind != witnessv1.Kind_CHECK_REPLY {
+		lives = w.durable.Lives()
+		i = slices.IndexFunc(lives, func(l core.Life) bool { return l.Partition == m.Partition && l.Term == m.Term })
+	}
 	switch m.Kind {
 	case witnessv1.Kind_START_REPLY:
 		p.begun = true
