@@ -40,9 +40,7 @@ func promise(e *schedule.Environment, plain *course, kind string) bound {
 	}
 	down := e.Retry / 2
 	switch kind {
-	case twice:
-		return bound{2 * e.Retry, 2 * e.Retry, messages, quiet}
-	case lost, late, veryLate:
+	case lost, late, veryLate, twice:
 		return bound{2 * recovery, 2 * recovery, messages, quiet}
 	case away:
 		down = awayRetries * e.Retry
