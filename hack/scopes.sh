@@ -39,3 +39,5 @@ explore gus 'write; write' none loss crash takeover
 explore caspaxos 'write; read' none loss crash takeover timeout
 explore epaxos 'write; read' none loss crash takeover timeout
 explore rmwpaxos 'write a; read a' none loss
+explore curp 'write; read' none loss crash timeout takeover
+explore curp 'write; write' none loss crash timeout

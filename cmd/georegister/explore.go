@@ -68,11 +68,11 @@ func newExploreCommand() *cobra.Command {
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.protocol, "protocol", "abd", "the protocol: "+strings.Join(explored(), ", "))
+	flags.StringVar(&f.protocol, "protocol", "abd", "the protocol: "+strings.Join(catalog.Names(), ", "))
 	flags.IntVar(&f.members, "members", 3, "how many members")
 	flags.StringVar(&f.operations, "operations", "write; read", "the sessions and their operations")
 	flags.StringVar(&f.before, "before", "",
-		"operations that have ended before; with a leader, a write, unless something is said")
+		"operations that have ended before; with a leader, but for curp, a write, unless something is said")
 	flags.StringVar(&f.faults, "faults", "none", "none, or how many of each may happen, such as loss,timeout=2: "+
 		strings.Join(explorer.FaultNames(), ", "))
 	flags.BoolVar(&f.atOnce, "durable-at-once", false, "let each batch be durable in the step that made it")
@@ -85,33 +85,21 @@ func newExploreCommand() *cobra.Command {
 	return c
 }
 
-// explored are the protocols that can be.
-func explored() (names []string) {
-	for _, e := range catalog.All() {
-		if e.Partitioned == nil {
-			names = append(names, e.Name())
-		}
-	}
-	return names
-}
-
 // scope checks the flags that describe one, and names the flag that is wrong.
 func (f *exploreFlags) scope() (explorer.Scope, error) {
 	var none explorer.Scope
 	entry, err := catalog.Find(f.protocol)
-	if err == nil && entry.Partitioned != nil {
-		err = fmt.Errorf("%s has masters and witnesses, which are not explored; use one of %s", entry.Row.Name,
-			strings.Join(explored(), ", "))
-	}
 	if err != nil {
 		return none, fmt.Errorf("--protocol: %w", err)
 	}
-	s := explorer.Scope{Start: entry.Start, Members: f.members, Regular: entry.Regular(), AtOnce: f.atOnce}
+	s := explorer.Scope{
+		Start: entry.Start, Members: f.members, Regular: entry.Regular(), Partitioned: entry.Partitioned != nil, AtOnce: f.atOnce,
+	}
 	if s.Sessions, err = explorer.ParseSessions(f.operations, f.members); err != nil {
 		return none, fmt.Errorf("--operations: %w", err)
 	}
 	before := f.before
-	if before == "" && entry.Led {
+	if before == "" && entry.Led && !s.Partitioned {
 		before = startLed
 	}
 	if before != "" {

@@ -42,7 +42,6 @@ func TestExploreJSON(t *testing.T) {
 func TestExploreRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"--protocol=paxos":       "--protocol",
-		"--protocol=curp":        "masters and witnesses",
 		"--members=0":            "member",
 		"--operations=sing":      "--operations",
 		"--operations=rmw":       "read-modify-write",

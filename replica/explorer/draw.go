@@ -21,7 +21,7 @@ type drawing struct {
 func (s *search) draw(steps, settled []choice) string {
 	d := &drawing{world: s.world, time: &kernel.Kernel{}, state: &state{attempts: make([]attempt, len(s.operations))}}
 	d.Diagram = diagram.New(d.time, d.lanes)
-	for i := range s.scope.Members {
+	for i := range s.processes() {
 		d.state.locals = append(d.state.locals, s.empty(i))
 	}
 	_ = s.plain(d.state, func() *Failure {
@@ -54,8 +54,11 @@ func (s *search) draw(steps, settled []choice) string {
 func (d *drawing) lanes() (all []diagram.Lane) {
 	for i := range d.state.locals {
 		lane := diagram.Votes
-		if !d.up(d.state, i) {
+		switch {
+		case !d.up(d.state, i):
 			lane = diagram.Down
+		case d.witnesses(i):
+			lane = diagram.Witnesses
 		}
 		all = append(all, lane)
 	}
@@ -81,9 +84,19 @@ func (d *drawing) step(c choice) {
 		d.Note(argument, "has a batch durable")
 	case slow:
 		d.Note(argument, "has its batches durable later")
+	case tell:
+		d.Note(argument, "is told of the view of epoch %d", d.views[d.state.recorded].Epoch)
 	case timeout:
+		if d.scope.Partitioned {
+			d.Remark("all clocks move on")
+			break
+		}
 		d.Note(argument, "waits until it retransmits")
 	case takeover:
+		if d.scope.Partitioned {
+			d.Remark("the view is recorded in which member %d is the master", d.views[1].Partitions[0].Master)
+			break
+		}
 		d.Note(argument, "waits until it takes over")
 	case crash:
 		d.Happened("%d crashes, and loses %d batches", argument+1, d.states[d.state.locals[argument]].batches)

@@ -35,6 +35,8 @@ type Scope struct {
 	Members int // from 1
 	// Regular says that the protocol is regular sequentially consistent: each session carries what it depends on.
 	Regular bool
+	// Partitioned says that the protocol has masters: one partition is explored, with a witness (partition.go).
+	Partitioned bool
 	// Tolerance is how many members may be lost at once (protocol.Config.Faults); 0: any minority.
 	Tolerance int
 	// Before are operations that have ended before anything else happens, one after the other.
@@ -54,11 +56,13 @@ type Session struct {
 
 // Faults are how many of each kind there may be.
 type Faults struct {
-	Timeouts   int // a member's clock moves on by its time to retransmit
-	Takeovers  int // a member's clock moves on by the time after which it finishes what another one began
+	Timeouts int // a member's clock moves on by its time to retransmit; with masters, all clocks do
+	// Takeovers: a member's clock moves on by the time after which it finishes what another one began; with masters, a
+	// failover.
+	Takeovers  int
 	Losses     int // of messages
 	Duplicates int // of messages
-	Crashes    int // a member stops, and what is not durable there is lost; it starts again at any time later
+	Crashes    int // a process stops, and what is not durable there is lost; it starts again at any time later
 }
 
 // The times of the members' configuration. Only what they are beside each other matters.

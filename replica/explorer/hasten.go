@@ -83,7 +83,17 @@ func (l *locals) commutes(late uint32) (to []uint32, all bool) {
 	before := *l.step(late, durable)
 	for _, in := range l.inputs(before.to) {
 		input, inputLate := *l.step(before.to, in), *l.step(late, in)
-		if input.fault != nil || inputLate.fault != nil || l.states[inputLate.to].batches == 0 {
+		if input.fault != nil || inputLate.fault != nil {
+			return nil, false
+		}
+		if inputLate.to == input.to { // it has made the batch durable
+			if !same(before.sent, input.sent, inputLate.sent, nil, cmp.Compare) ||
+				!same(before.ended, input.ended, inputLate.ended, nil, compareEndings) {
+				return nil, false
+			}
+			continue
+		}
+		if l.states[inputLate.to].batches == 0 {
 			return nil, false
 		}
 		after := *l.step(inputLate.to, durable)

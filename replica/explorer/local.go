@@ -14,15 +14,16 @@ import (
 // Numbers are given in the order in which things are found, which is the same each time.
 type locals struct {
 	scope     *Scope
-	view      view.View
+	views     []view.View // that of the beginning, and those that may be recorded
 	functions *register.Registry
 
 	states      []local
 	numbers     map[digest.State]uint32
 	table       map[uint64]uint32 // local state and input to a transition
 	transitions []transition
-	unchanged   transition // by a message that changes nothing; only where it leads to differs
-	kept        bitSet     // messages that are not taken to be spent
+	unchanged   transition        // by a message that changes nothing; only where it leads to differs
+	kept        [spendings]bitSet // messages that are not taken to be spent
+	never       bitSet            // those of them that are not even where they did something before
 
 	lingering map[digest.State]bool // minds of members whose oldest batch must not become durable at once
 
@@ -42,14 +43,16 @@ type local struct {
 	parent  uint32
 	by      choice
 	stored  *stored // of a member that is down; nil: it runs
+	view    uint32  // that it was told, by its position
 	batches int     // that are not durable
 	pending int     // operations and other work that are not finished
 
-	mind     digest.State // of one with batches
-	next     []edge       // what the exploration has had happen to it, but for messages that change nothing
-	hastened bool         // its batch became durable at once
-	same     bitSet       // messages that change nothing
-	dropped  bitSet       // of these, those that were taken to be spent
+	mind     digest.State      // of one with batches
+	next     []edge            // what the exploration has had happen to it, but for messages that change nothing
+	hastened bool              // its batch became durable at once
+	same     bitSet            // messages that change nothing
+	dropped  [spendings]bitSet // messages that were taken to be spent
+	undone   bitSet            // messages that have done nothing before, as far as is known
 }
 
 // edge is an input, and the local state that it leads to.
@@ -61,6 +64,7 @@ type edge struct {
 // stored is all that is left of a member that is down.
 type stored struct {
 	boot uint32
+	now  protocol.Instant // with masters
 	disk []protocol.Mutation
 }
 
@@ -78,6 +82,11 @@ func (t *transition) nothing(from uint32) bool {
 	return t.fault == nil && t.to == from && len(t.sent)+len(t.ended) == 0
 }
 
+// answers says whether it changes nothing, and at most has messages sent.
+func (t *transition) answers(from uint32) bool {
+	return t.fault == nil && t.to == from && len(t.ended) == 0
+}
+
 // ending is the end of an operation.
 type ending struct{ operation, result uint32 }
 
@@ -85,6 +94,8 @@ type ending struct{ operation, result uint32 }
 type message struct {
 	from, to int
 	wire     []byte
+	learns   bool     // of a learner from its master
+	answers  []uint32 // what follows from it where it is spent
 }
 
 // request is an operation as a member is given it, with what it comes after.
@@ -95,15 +106,19 @@ type request struct {
 
 func newLocals(scope *Scope) *locals {
 	l := &locals{
-		scope: scope, view: view.View{Cluster: "explore", Epoch: 1}, functions: register.NewRegistry(),
+		scope: scope, functions: register.NewRegistry(),
 		numbers: map[digest.State]uint32{}, table: map[uint64]uint32{},
 		messageOf: map[string]uint32{}, lingering: map[digest.State]bool{}, resultOf: map[string]uint32{},
 	}
-	for i := range scope.Members {
-		l.view.Members = append(l.view.Members, view.Member{ID: view.MemberID(i + 1), Site: fmt.Sprintf("s%d", i+1)})
-	}
+	l.views, _ = scope.views() // Check has seen to it that there are some
 	return l
 }
+
+// processes is how many there are: the members, then the witness.
+func (l *locals) processes() int { return l.scope.Members + len(l.views[0].Witnesses) }
+
+// witnesses reports whether a process is the witness.
+func (l *locals) witnesses(process int) bool { return process >= l.scope.Members }
 
 // empty is the local state of a member that has not started yet.
 func (l *locals) empty(member int) uint32 {
@@ -116,9 +131,9 @@ func (l *locals) number(p *process, parent uint32, by choice) uint32 {
 	if n, known := l.numbers[d]; known {
 		return n
 	}
-	s := local{member: p.member, parent: parent, by: by, batches: len(p.batches)}
+	s := local{member: p.member, parent: parent, by: by, view: p.view, batches: len(p.batches)}
 	if p.protocol == nil {
-		s.stored = &stored{p.boot, slices.Clone(p.disk.records)}
+		s.stored = &stored{p.boot, p.now, slices.Clone(p.disk.records)}
 	} else {
 		s.pending = p.protocol.Pending()
 	}
@@ -144,7 +159,10 @@ func (l *locals) process(state uint32) *process {
 		inputs = append(inputs, l.states[at].by)
 	}
 	s := l.states[at].stored
-	p := &process{known: l, member: l.states[at].member, boot: s.boot, disk: &disk{slices.Clone(s.disk)}}
+	p := &process{
+		known: l, member: l.states[at].member, view: l.states[at].view, boot: s.boot, now: s.now,
+		disk: &disk{slices.Clone(s.disk)},
+	}
 	for _, in := range slices.Backward(inputs) {
 		p.do(in)
 	}
@@ -183,7 +201,7 @@ func (l *locals) message(from, to int, wire []byte) uint32 {
 	n, known := l.messageOf[key]
 	if !known {
 		n = uint32(len(l.messages))
-		l.messages = append(l.messages, message{from, to, wire})
+		l.messages = append(l.messages, message{from: from, to: to, wire: wire})
 		l.messageOf[key] = n
 	}
 	return n

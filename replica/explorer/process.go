@@ -58,10 +58,12 @@ func (d *disk) write(b protocol.Batch) {
 	}
 }
 
-// process is a member that runs, or is down, in one of its local states. It is given inputs one by one.
+// process is a member or the witness, which runs, or is down, in one of its local states. It is given inputs one by
+// one.
 type process struct {
 	known    *locals
 	member   int
+	view     uint32 // that it was told, by its position
 	boot     uint32
 	disk     *disk
 	now      protocol.Instant
@@ -87,7 +89,11 @@ func (p *process) do(in choice) {
 	p.step = transition{}
 	switch in.kind() {
 	case start:
-		if p.start(); p.step.fault != nil {
+		if p.start(false, 0); p.step.fault != nil {
+			return
+		}
+	case tell:
+		if p.goOn(in.argument()); p.step.fault != nil {
 			return
 		}
 	case deliver:
@@ -104,42 +110,82 @@ func (p *process) do(in choice) {
 		p.protocol.Submit(protocol.Request{Handle: uint64(r.operation) + 1, Operation: r.request})
 	case persist:
 		p.persist()
-		return
+		if !p.known.scope.Partitioned {
+			return
+		}
 	case timeout, takeover:
 		wait := retry
 		if in.kind() == takeover {
 			wait = suspect
 		}
 		p.now = p.now.Add(wait)
+		if p.protocol == nil {
+			return
+		}
 		p.protocol.Tick(p.now)
 	case crash:
-		p.protocol, p.journal, p.batches, p.waiting, p.now = nil, nil, nil, nil, 0
+		p.protocol, p.journal, p.batches, p.waiting = nil, nil, nil, nil
+		switch {
+		case !p.known.scope.Partitioned:
+			p.now = 0
+		case p.known.witnesses(p.member):
+			p.view = 0 // the order to begin a life may not be durable
+		}
 		return
+	}
+	if p.known.scope.Partitioned { // as worlds do before the next input
+		p.protocol.Tick(p.now)
 	}
 	p.ready()
 }
 
-func (p *process) start() {
+// start starts the protocol of the view that the process was told. One that goes on from another view says until when
+// promises may hold that it made.
+func (p *process) start(goesOn bool, promised protocol.Instant) {
 	known := p.known
 	p.boot++
-	p.now = begin
+	p.now = max(p.now, begin)
 	p.journal = protocol.NewJournal(p.disk)
 	config := protocol.Config{
-		Self: view.MemberID(p.member + 1), View: known.view, Boot: p.boot, Functions: known.functions,
+		Self: view.MemberID(p.member + 1), View: known.views[p.view], Boot: p.boot, Functions: known.functions,
 		Limits: register.DefaultLimits(), Retry: retry, Suspect: suspect, Seed: uint64(p.member + 1),
 		Nonce: uint64(p.member+1)<<32 | uint64(p.boot), Bootstrap: true, Undoubted: true,
-		Faults: known.scope.Tolerance,
+		Faults: known.scope.Tolerance, Sync: sync, Continued: goesOn, Promised: promised,
 	}
-	for i := 1; i < len(known.view.Members); i++ { // nearest is the next one
-		config.Nearest = append(config.Nearest, known.view.Members[(p.member+i)%len(known.view.Members)].ID)
+	for i := 1; i < known.scope.Members; i++ { // nearest is the next one
+		config.Nearest = append(config.Nearest, view.MemberID((p.member+i)%known.scope.Members+1))
 	}
-	started, err := known.scope.Start(config, p.journal)
+	begin := known.scope.Start
+	if known.witnesses(p.member) {
+		begin = startWitness
+	}
+	started, err := begin(config, p.journal)
 	if err != nil {
 		p.step.fault = fmt.Errorf("it does not start: %w", err)
 		return
 	}
 	p.protocol = started
 	started.Tick(p.now)
+}
+
+// goOn has a member go on in another view, as the runtime does: what was done in the one before becomes durable, and
+// the operations that are left go on. A witness begins a life.
+func (p *process) goOn(position uint32) {
+	p.view = position
+	if w, is := p.protocol.(*witness); is {
+		w.order(p.known.views[position])
+		return
+	}
+	for len(p.batches) > 0 {
+		p.persist()
+	}
+	left, promised := p.protocol.Unfinished(), p.protocol.(protocol.Partitioned).Promised()
+	if p.start(true, promised); p.step.fault != nil {
+		return
+	}
+	for _, r := range left {
+		p.protocol.Submit(r)
+	}
 }
 
 // ready does what the protocol asks for after an input.
@@ -149,7 +195,7 @@ func (p *process) ready() {
 		p.step.fault = e.Fault
 		return
 	}
-	p.step.sent, p.step.ended = p.out(e.Send, e.Complete)
+	p.release(p.out(e.Send, e.Complete))
 	if e.Persist.Sequence != 0 {
 		p.batches = append(p.batches, e.Persist)
 	}
@@ -185,13 +231,15 @@ func (p *process) release(sent []uint32, ended []ending) {
 // out numbers what leaves. Messages go through their wire format, so that no member can reach into another's memory.
 func (p *process) out(sends []protocol.Envelope, completions []protocol.Completion) (sent []uint32, ended []ending) {
 	for _, e := range sends {
-		if to := int(e.To) - 1; to >= 0 && to < len(p.known.view.Members) && to != p.member {
+		if to := int(e.To) - 1; to >= 0 && to < p.known.processes() && to != p.member {
 			wire, err := e.Message.MarshalVT()
 			if err != nil {
 				p.step.fault = fmt.Errorf("encode a %s: %w", e.Message.Kind, err)
 				continue
 			}
-			sent = append(sent, p.known.message(p.member, to, wire))
+			n := p.known.message(p.member, to, wire)
+			p.known.messages[n].learns = p.learns(&e)
+			sent = append(sent, n)
 		}
 	}
 	for _, c := range completions {
@@ -205,19 +253,25 @@ func (p *process) out(sends []protocol.Envelope, completions []protocol.Completi
 // image is what tells local states of a member apart.
 type image struct {
 	member   int
+	view     uint32
 	boot     uint32
+	now      protocol.Instant
 	disk     *disk
 	protocol protocol.Protocol
 	batches  []protocol.Batch
 	waiting  []waiting
 }
 
-// digest tells the local state apart. The absolute time does not count.
+// digest tells the local state apart. The absolute time counts with masters alone.
 func (p *process) digest() digest.State { return p.with(p.waiting) }
 
 // mind is the digest of the local state but for what waits for batches, on which nothing depends that the member does.
 func (p *process) mind() digest.State { return p.with(nil) }
 
 func (p *process) with(waiting []waiting) digest.State {
-	return digest.Of(&image{p.member, p.boot, p.disk, p.protocol, p.batches, waiting}, p.now)
+	now := p.now
+	if p.known.scope.Partitioned {
+		now = 0
+	}
+	return digest.Of(&image{p.member, p.view, p.boot, p.now, p.disk, p.protocol, p.batches, waiting}, now)
 }

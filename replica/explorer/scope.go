@@ -36,6 +36,13 @@ func (s *Scope) Check() error {
 		return fmt.Errorf("%d operations, with a last read of each key at each member; give at most %d", all,
 			maxAttempts)
 	}
+	views, err := s.views()
+	if err != nil {
+		return err
+	}
+	if s.Partitioned && s.Faults.Takeovers >= len(views) {
+		return fmt.Errorf("takeover=%d; with masters, give at most %d", s.Faults.Takeovers, len(views)-1)
+	}
 	for _, f := range faultNames {
 		if n := *f.of(&s.Faults); n < 0 || n > maxFaults {
 			return fmt.Errorf("%s=%d; give 0 to %d", f.name, n, maxFaults)

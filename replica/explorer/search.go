@@ -107,6 +107,9 @@ func Explore(ctx context.Context, scope Scope, options Options) (Report, error) 
 func (s *search) forget() {
 	s.visited, s.parents, s.by, s.levels = visited{}, nil, nil, nil
 	s.level, s.waiting, s.deviating, s.current = 0, frontier{}, frontier{}, 0
+	for n := range s.states {
+		s.states[n].dropped, s.states[n].undone = [spendings]bitSet{}, nil
+	}
 	s.report = Report{Completed: -1}
 	s.settler.visited = visited{}
 }
@@ -120,7 +123,7 @@ func (s *search) run() bool {
 				return true
 			}
 			number, words := s.waiting.take()
-			s.from.decode(words, s.scope.Members, s.scoped())
+			s.from.decode(words, s.processes(), s.scoped())
 			if s.levels[number] != s.level {
 				continue
 			}
@@ -211,7 +214,7 @@ func (s *search) find(found *state, parent uint32, by choice, deviates bool) {
 		}
 	}
 	n, isNew := s.visited.add(h.with(used))
-	s.words[usedAt(s.scope.Members, s.scoped())] = uint32(used)
+	s.words[usedAt(s.processes(), s.scoped())] = uint32(used)
 	switch {
 	case isNew:
 		s.parents, s.by, s.levels = append(s.parents, parent), append(s.by, by), append(s.levels, level)

@@ -46,7 +46,7 @@ func (w *world) plain(s *state, do func() *Failure) *Failure {
 // and the steps to it.
 func (t *settler) begin() (*state, []choice, *Failure) {
 	s := &state{attempts: make([]attempt, len(t.operations))}
-	for i := range t.scope.Members {
+	for i := range t.processes() {
 		s.locals = append(s.locals, t.empty(i))
 	}
 	f := t.plain(s, func() *Failure {
@@ -157,6 +157,8 @@ func (t *settler) first(s *state) (c choice, some bool) {
 			return chosen(start, uint32(i)), true
 		case t.states[l].batches > 0:
 			return chosen(persist, uint32(i)), true
+		case t.untold(s, i):
+			return chosen(tell, uint32(i)), true
 		}
 	}
 	if len(s.queue) > 0 {
@@ -173,6 +175,12 @@ func (t *settler) first(s *state) (c choice, some bool) {
 // pass has time pass at one member after the other, and what comes of that happen before the next: members whose times
 // end at once, again and again, could keep each other from what each does alone, such as being elected.
 func (t *settler) pass(s *state, round int) *Failure {
+	if t.scope.Partitioned {
+		if _, f := t.do(s, chosen(timeout, 0)); f != nil {
+			return f
+		}
+		return t.exchange(s)
+	}
 	kind := timeout
 	if round%takeoverEach == 0 {
 		kind = takeover

@@ -7,29 +7,100 @@ import (
 )
 
 // A message is spent when its member does nothing with it, now or later, such as an answer that comes after enough
-// others. Whether it is on its way makes no difference, so it is dropped, and with it half of the global states.
+// others, or nothing but answer what is spent itself, such as a question that was asked twice. Whether it is on its way
+// makes no difference, so it is dropped, and with it half of the global states.
 //
-// That it does nothing now is worked out; that it will not do anything later is assumed at first, and examined once
-// the local states are known that come later. If it does something in one of them, the message is kept, and everything
-// is explored again. No order is left out by that: take the first delivery of a dropped message that would have done
-// something. All that came before it was explored, so its local state was examined.
+// That it does no more now is worked out; that it will not do more later is assumed at first, and examined once the
+// local states are known that come later. If it does more in one of them, the message is kept, and everything is
+// explored again. No order is left out by that: take the first delivery of a dropped message that would have done
+// something. All that came before it was explored, so its local state was examined; and if it was answered, what it was
+// dropped with was, too.
 
-// spent reports whether a message is taken to be spent in a local state of the member that it is for.
-func (l *locals) spent(state, m uint32) bool {
-	if l.states[state].stored != nil || l.kept.has(m) || !l.step(state, chosen(deliver, m)).nothing(state) {
+// spending is what a message that is spent may still do.
+type spending int
+
+const (
+	silent    spending = iota // nothing
+	answered                  // it has its answers sent
+	spendings                 // how many there are
+)
+
+// maxAnswers is how many messages that do nothing but follow from each other are taken to be spent with the first.
+const maxAnswers = 3
+
+// spent reports whether a message is taken to be spent in a global state. It follows from so many others.
+func (w *world) spent(s *state, m uint32, follows int) bool {
+	at := s.locals[w.messages[m].to]
+	switch {
+	case w.messages[m].learns: // it never arrives
+		return true
+	case w.states[at].stored != nil:
 		return false
 	}
-	l.states[state].dropped.set(m)
+	t := *w.step(at, chosen(deliver, m))
+	if t.nothing(at) && (!w.kept[silent].has(m) || !w.never.has(m) && w.over(at, m)) {
+		w.states[at].dropped[silent].set(m)
+		return true
+	}
+	if follows == maxAnswers || w.kept[answered].has(m) || !t.answers(at) {
+		return false
+	}
+	if w.messages[m].answers == nil {
+		w.messages[m].answers = slices.Clone(t.sent)
+	}
+	all := w.messages[m].answers
+	if len(all) == 0 || len(t.sent) > 0 && !slices.Equal(t.sent, all) {
+		return false
+	}
+	for _, answer := range all {
+		if !w.spent(s, answer, follows+1) {
+			return false
+		}
+	}
+	w.states[at].dropped[answered].set(m)
 	return true
+}
+
+// over reports whether a message that does nothing in a local state did something before it, as far as is known: what
+// is kept because it does nothing yet is taken to be spent then.
+func (l *locals) over(state, m uint32) bool {
+	if l.states[state].undone.has(m) {
+		return false
+	}
+	for n := state; l.states[n].stored == nil; n = l.states[n].parent {
+		if at, known := l.table[uint64(n)<<32|uint64(chosen(deliver, m))]; known && !l.transitions[at].nothing(n) {
+			return true
+		}
+	}
+	l.states[state].undone.set(m)
+	return false
+}
+
+// concerns reports whether it depends on the local state of a process whether a message is spent, which follows from so
+// many others.
+func (l *locals) concerns(process int, m uint32, follows int) bool {
+	return l.messages[m].to == process || follows < maxAnswers && slices.ContainsFunc(l.messages[m].answers,
+		func(answer uint32) bool { return l.concerns(process, answer, follows+1) })
 }
 
 // unspent examines all messages that were dropped, and reports whether some must be kept.
 func (l *locals) unspent() (some bool) {
-	known := uint32(len(l.states))
+	for how := range spendings {
+		some = l.unspentAs(how) || some
+	}
+	return some
+}
+
+func (l *locals) unspentAs(how spending) (some bool) {
+	known, kept := uint32(len(l.states)), slices.Clone(l.kept[silent])
 	gone := make([]bitSet, known) // what was dropped in a local state or before it
 	var waiting []uint32
 	for n := range known {
-		if gone[n] = l.states[n].dropped.without(l.kept); !gone[n].empty() {
+		gone[n] = l.states[n].dropped[how].without(l.kept[how])
+		if how == silent {
+			gone[n] = l.states[n].dropped[how].without(l.never)
+		}
+		if !gone[n].empty() {
 			waiting = append(waiting, n)
 		}
 	}
@@ -44,8 +115,11 @@ func (l *locals) unspent() (some bool) {
 			}
 			for m := range more.all() {
 				gone[to].set(m)
-				if l.states[to].stored == nil && !l.step(to, chosen(deliver, m)).nothing(to) {
-					l.kept.set(m)
+				if l.states[to].stored == nil && !l.allowed(to, m, how) {
+					if how == silent && kept.has(m) {
+						l.never.set(m)
+					}
+					l.kept[how].set(m)
 					some = true
 				}
 			}
@@ -53,6 +127,12 @@ func (l *locals) unspent() (some bool) {
 		}
 	}
 	return some
+}
+
+// allowed reports whether a message that was dropped does no more in a local state than it may.
+func (l *locals) allowed(state, m uint32, how spending) bool {
+	t := l.step(state, chosen(deliver, m))
+	return t.nothing(state) || how == answered && t.answers(state) && slices.Equal(t.sent, l.messages[m].answers)
 }
 
 // bitSet is a set of small numbers.

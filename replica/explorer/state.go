@@ -13,10 +13,11 @@ type choice uint32
 const (
 	start     uint32 = iota + 1 // of a member, a number of which is the argument
 	deliver                     // a message
+	tell                        // a process, of the view that is recorded
 	invoke                      // a request; of a session, as a choice
 	persist                     // a member's oldest batch
-	timeout                     // of a member
-	takeover                    // by a member
+	timeout                     // of a member; with masters, of all
+	takeover                    // by a member; with masters, a failover
 	crash                       // of a member
 	lose                        // a message
 	duplicate                   // a message: it arrives, and stays under way
@@ -82,9 +83,10 @@ const (
 
 // state is a global state.
 type state struct {
-	locals   []uint32 // by member
+	locals   []uint32 // by member, then the witness's
 	attempts []attempt
 	used     faultsUsed
+	recorded uint32   // the view that is, by its position
 	slow     uint32   // members whose batches become durable later, a bit for each
 	queue    []uint32 // messages in the plain order; empty if every order is taken
 	held     []uint32 // messages that arrive at any time, ascending
@@ -96,7 +98,7 @@ func (s *state) copyFrom(o *state) {
 	s.attempts = append(s.attempts[:0], o.attempts...)
 	s.queue = append(s.queue[:0], o.queue...)
 	s.held = append(s.held[:0], o.held...)
-	s.used, s.slow = o.used, o.slow
+	s.used, s.recorded, s.slow = o.used, o.recorded, o.slow
 }
 
 func (s *state) hold(message uint32) {
@@ -119,8 +121,8 @@ func (s *state) returned() (all uint32) {
 	return all
 }
 
-// usedAt is where encode puts the faults, of a state with so many members and operations.
-func usedAt(members, attempts int) int { return members + 2*attempts }
+// usedAt is where encode puts the faults, of a state with so many local states and operations.
+func usedAt(locals, attempts int) int { return locals + 2*attempts }
 
 // encode appends the state to words.
 func (s *state) encode(words []uint32) []uint32 {
@@ -128,23 +130,23 @@ func (s *state) encode(words []uint32) []uint32 {
 	for _, a := range s.attempts {
 		words = append(words, a.result, a.after)
 	}
-	words = append(words, uint32(s.used), s.slow, uint32(len(s.queue)), uint32(len(s.held)))
+	words = append(words, uint32(s.used), s.recorded, s.slow, uint32(len(s.queue)), uint32(len(s.held)))
 	words = append(words, s.queue...)
 	return append(words, s.held...)
 }
 
-// decode reads what encode wrote, of so many members and operations, and returns the rest.
-func (s *state) decode(words []uint32, members, attempts int) []uint32 {
-	s.locals = append(s.locals[:0], words[:members]...)
-	words = words[members:]
+// decode reads what encode wrote, of so many local states and operations, and returns the rest.
+func (s *state) decode(words []uint32, locals, attempts int) []uint32 {
+	s.locals = append(s.locals[:0], words[:locals]...)
+	words = words[locals:]
 	s.attempts = s.attempts[:0]
 	for range attempts {
 		s.attempts = append(s.attempts, attempt{words[0], words[1]})
 		words = words[2:]
 	}
-	s.used, s.slow = faultsUsed(words[0]), words[1]
-	queue, held := int(words[2]), int(words[3])
-	words = words[4:]
+	s.used, s.recorded, s.slow = faultsUsed(words[0]), words[1], words[2]
+	queue, held := int(words[3]), int(words[4])
+	words = words[5:]
 	s.queue = append(s.queue[:0], words[:queue]...)
 	s.held = append(s.held[:0], words[queue:queue+held]...)
 	return words[queue+held:]

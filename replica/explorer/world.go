@@ -162,10 +162,19 @@ func (w *world) options(s *state, all []option) (_ []option, goesOn bool) {
 		case w.states[l].batches > 0:
 			all = append(all, option{chosen(persist, uint32(i)), false})
 		}
+		if w.untold(s, i) {
+			all = append(all, option{chosen(tell, uint32(i)), false})
+		}
 	}
 	goesOn = len(all) > 0
 	for i := range s.locals {
 		if !w.up(s, i) {
+			continue
+		}
+		if w.scope.Partitioned {
+			if s.used.of(usedCrashes) < faults.Crashes {
+				all = append(all, option{chosen(crash, uint32(i)), true})
+			}
 			continue
 		}
 		for _, k := range []struct {
@@ -181,7 +190,20 @@ func (w *world) options(s *state, all []option) (_ []option, goesOn bool) {
 			}
 		}
 	}
+	if w.scope.Partitioned {
+		if s.used.of(usedTimeouts) < faults.Timeouts {
+			all = append(all, option{chosen(timeout, 0), true})
+		}
+		if int(s.recorded) < faults.Takeovers {
+			all = append(all, option{chosen(takeover, 0), true})
+		}
+	}
 	return all, goesOn
+}
+
+// untold reports whether a process can be told of the view that is recorded.
+func (w *world) untold(s *state, process int) bool {
+	return w.up(s, process) && w.states[s.locals[process]].view < s.recorded
 }
 
 // mishaps are what can befall a message.
@@ -216,8 +238,17 @@ func (w *world) do(s *state, c choice) (d did) {
 		return did{}
 	case timeout:
 		s.used = s.used.more(usedTimeouts)
+		if w.scope.Partitioned {
+			return w.wait(s)
+		}
 	case takeover:
 		s.used = s.used.more(usedTakeovers)
+		if w.scope.Partitioned {
+			s.recorded++
+			return did{}
+		}
+	case tell:
+		return w.input(s, int(argument), chosen(tell, s.recorded))
 	case crash:
 		s.used = s.used.more(usedCrashes)
 		d = w.input(s, int(argument), c)
@@ -235,6 +266,19 @@ func (w *world) do(s *state, c choice) (d did) {
 		return d
 	}
 	return w.input(s, int(argument), c)
+}
+
+// wait has the clocks of all processes move on.
+func (w *world) wait(s *state) (d did) {
+	d.idle = true
+	for i := range s.locals {
+		one := w.input(s, i, chosen(timeout, uint32(i)))
+		d.ended, d.idle = d.ended || one.ended, d.idle && one.idle
+		if d.fault = one.fault; d.fault != nil {
+			break
+		}
+	}
+	return d
 }
 
 // invoke has an operation begin.
@@ -288,13 +332,13 @@ func (w *world) input(s *state, member int, in choice) (d did) {
 		s.slow &^= 1 << member
 	}
 	if to != from && !w.settles {
-		spent := func(m uint32) bool { return w.messages[m].to == member && w.spent(to, m) }
+		spent := func(m uint32) bool { return w.concerns(member, m, 0) && w.spent(s, m, 0) }
 		s.queue = slices.DeleteFunc(s.queue, spent)
 		s.held = slices.DeleteFunc(s.held, spent)
 	}
 	for _, m := range sent {
 		switch {
-		case !w.settles && w.spent(s.locals[w.messages[m].to], m):
+		case !w.settles && w.spent(s, m, 0):
 		case w.ordered:
 			s.queue = append(s.queue, m)
 		default:

@@ -94,8 +94,8 @@ var areas = []struct {
 		"replica/protocol", "replica/profile", "replica/history", "witness", "workload",
 	}},
 	{"replica/explorer", []string{
-		"api/peer", "replica/register", "replica/view", "replica/protocol", "replica/history",
-		"replica/simulator/kernel", "replica/simulator/diagram",
+		"api/peer", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol",
+		"replica/history", "witness/core", "replica/simulator/kernel", "replica/simulator/diagram",
 	}},
 	{"replica/runtime", []string{
 		"api/peer", "replica/register", "replica/view", "replica/capability", "replica/protocol", "replica/history",

@@ -17,11 +17,14 @@ import (
 // scope is a few operations and faults that the explorer takes through every order.
 type scope struct{ operations, faults string }
 
-// scopes are those of protocols with reads and writes, and with rmws.
+// scopes are those of protocols with reads and writes, with masters, and with rmws.
 var (
 	plainScopes = []scope{
 		{"write; write, read", "crash,timeout"}, {"write; read, read", "loss,timeout"},
 		{"write; read; read", "crash=2,timeout"},
+	}
+	partitionScopes = []scope{
+		{"write; read", "takeover,timeout"}, {"write; write, read", "crash,timeout"}, {"write, read; read", "takeover"},
 	}
 	rmwScopes = []scope{{"rmw; rmw", "crash,timeout"}, {"rmw; read, read", "takeover,loss"}}
 )
@@ -35,8 +38,11 @@ const (
 // scopesOf are the scopes that are explored with a protocol.
 func scopesOf(protocol string) (all []scope) {
 	entry, err := catalog.Find(protocol)
-	if err != nil || entry.Partitioned != nil {
-		return nil // a variant, or a world with masters: these are not explored
+	switch {
+	case err != nil:
+		return nil // a variant, which is not explored
+	case entry.Partitioned != nil:
+		return partitionScopes
 	}
 	if entry.Row.CheckOperation(register.Write) == nil {
 		all = append(all, plainScopes...)
