@@ -93,7 +93,8 @@ func (f *exploreFlags) scope() (explorer.Scope, error) {
 		return none, fmt.Errorf("--protocol: %w", err)
 	}
 	s := explorer.Scope{
-		Start: entry.Start, Members: f.members, Regular: entry.Regular(), Partitioned: entry.Partitioned != nil, AtOnce: f.atOnce,
+		Start: entry.Start, Members: f.members, Regular: entry.Regular(), Partitioned: entry.Partitioned != nil,
+		AtOnce: f.atOnce,
 	}
 	if s.Sessions, err = explorer.ParseSessions(f.operations, f.members); err != nil {
 		return none, fmt.Errorf("--operations: %w", err)
