@@ -31,7 +31,9 @@ type options struct {
 	parallel  int
 	tests     bool
 	build     string
-	explore   time.Duration
+
+	deviations int
+	explore    time.Duration
 }
 
 func main() {
@@ -48,6 +50,8 @@ func main() {
 	flag.IntVar(&o.parallel, "parallel", 0, "how many mutants are run at once (default: as many as there are processors)")
 	flag.BoolVar(&o.tests, "tests", false,
 		"also run the tests of each mutant's package; what they find is told apart, and does not count")
+	flag.IntVar(&o.deviations, "deviations", 110,
+		"how many deviations of each plain run are tried with a mutant that is not found; 0: none")
 	flag.DurationVar(&o.explore, "explore", 90*time.Second,
 		"for how long each scope is explored with a mutant that is not found, at most; 0: none is")
 	flag.StringVar(&o.build, "build", "",

@@ -75,18 +75,15 @@ func (r *runner) steps() (all []step) {
 			return r.as.measure(ctx, program, s.Package, known)
 		},
 	})
-	deviate := func(runs int) {
-		all = append(all, step{
-			fmt.Sprintf("%d deviations", runs), func(known *result) bool { return known.Deviated >= runs },
-			func(ctx context.Context, program string, s *generate.Site, known *result) error {
-				return r.plain.try(ctx, program, s.Package, known, runs)
-			},
-		})
-	}
 	searches(min(30, r.schedules))
 	searches(min(100, r.schedules))
 	searches(min(300, r.schedules))
-	deviate(fewDeviations)
+	all = append(all, step{
+		fmt.Sprintf("%d deviations", r.deviations), func(known *result) bool { return known.Deviated >= r.deviations },
+		func(ctx context.Context, program string, s *generate.Site, known *result) error {
+			return r.plain.try(ctx, program, s.Package, known, r.deviations)
+		},
+	})
 	searches(min(3000, r.schedules))
 	all = append(all, step{
 		"explorer", func(known *result) bool { return known.Explored || r.explore == 0 },
@@ -94,16 +91,9 @@ func (r *runner) steps() (all []step) {
 			return r.scopes.explore(ctx, program, s.Package, known)
 		},
 	})
-	deviate(manyDeviations)
 	searches(r.schedules)
 	return all
 }
-
-// How many deviations of each plain run are tried: before most schedules, and before the many.
-const (
-	fewDeviations  = 110
-	manyDeviations = 1100
-)
 
 func (r *runner) run(ctx context.Context) (err error) {
 	if err := r.recall(); err != nil {
