@@ -3,11 +3,8 @@ package simulator
 import (
 	"testing"
 
-	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/caspaxos"
 	"github.com/georegister/georegister/replica/protocol/epaxos"
-	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/simulator/schedule"
@@ -17,20 +14,13 @@ import (
 // Sessions of several clients are forgotten for others, and come back with what one client has in progress while another
 // one still tries what was executed before.
 
-// oneSession has members of a protocol remember one session of each key.
-func oneSession(inner member.Factory) Start {
-	return Member(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) member.Inner {
-		c.Tuning.Sessions = 1
-		return inner(c, j, r)
-	})
-}
-
-// drawBack makes a schedule of updates of one key, of which many are sent again.
+// drawBack makes a schedule of updates of one key, of which many are sent again; members remember one session of it.
 func drawBack(seed uint64) schedule.Schedule {
 	s := schedule.Draw(seed, schedule.Options{
 		Faults: []faults.Kind{faults.Loss, faults.Reorder, faults.Partition}, RMWs: 900, Keys: 1, Members: []int{3},
 	})
 	s.Environment.InFlight = 2 + kernel.NewStream(seed, kernel.ForSchedule, 24).Below(3)
+	s.Environment.Tuning.Sessions = 1
 	s.Abandon = 300
 	return s
 }
@@ -65,8 +55,8 @@ func TestSessionsThatComeBackAreNotTrusted(t *testing.T) {
 		draw         func(uint64) schedule.Schedule
 		start        Start
 	}{
-		{"CASPaxos", "session/trust-known-sessions", drawBack, oneSession(caspaxos.Factory)},
-		{"EPaxos", "session/trust-known-sessions", drawBack, oneSession(epaxos.Factory)},
+		{"CASPaxos", "session/trust-known-sessions", drawBack, Member(caspaxos.Factory)},
+		{"EPaxos", "session/trust-known-sessions", drawBack, Member(epaxos.Factory)},
 		{"CURP", "store/trust-known-sessions", drawMasterBack, nil},
 	} {
 		t.Run("without, "+c.name, func(t *testing.T) { mustNotFind(t, c.draw, c.start, seedsFor(t)/40) })

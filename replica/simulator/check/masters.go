@@ -55,6 +55,14 @@ func (s *Masters) of(number int) *partition {
 	return s.parts[number]
 }
 
+// GivesUp notes that an administrator has given up a quorum that was lost, and with it what only that one had: what was
+// answered before may be answered in another way.
+func (s *Masters) GivesUp() {
+	for _, p := range s.parts {
+		clear(p.answers)
+	}
+}
+
 // Serves notes that a member serves a partition in a term, perhaps with a lease to read by, and reports that a
 // later term has served before the lease has ended.
 func (s *Masters) Serves(member view.MemberID, number int, term uint64, leased bool) error {

@@ -41,7 +41,7 @@ type Cluster struct {
 	commits    check.Commits
 	Batches    uint64 // that members handed to their disks
 	logs       check.Logs
-	masters    check.Masters
+	Masters    check.Masters
 	breach     error // the first of those that Breaches was told of
 	invariants invariant.Run
 

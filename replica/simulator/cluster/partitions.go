@@ -117,7 +117,7 @@ func (nd *Node) inspect(s *shard) {
 	w := nd.World
 	st := p.PartitionStatus()
 	if st.Serving && st.Recovered == st.Term {
-		w.Breaches(w.masters.Serves(nd.Config.Self, st.Partition, st.Term, st.Lease))
+		w.Breaches(w.Masters.Serves(nd.Config.Self, st.Partition, st.Term, st.Lease))
 	}
 	if st.Unsynced > w.Environment.Partitioned.Sync.After+unsyncedSlack*len(w.Clients.All) {
 		w.Fail("%s has %d operations of partition %d that are not synced, and begins to sync after %d",

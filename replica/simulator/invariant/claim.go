@@ -174,6 +174,7 @@ func saysOfWrite(m *peerv1.Message, has Records) string {
 	const forgotten = 7 // GusRecord.forgotten
 	switch past := !is.carstamp.Less(first); {
 	case !known && (past || number(raw, forgotten) >= origin.Timestamp), w.decided != 0:
+	case promises && overtaken(is.carstamp, w) && !is.carstamp.Less(tag):
 	case !known:
 		return fmt.Sprintf("nothing of write %v", origin)
 	case holds && !(past || w.votedFor == tag.Timestamp):

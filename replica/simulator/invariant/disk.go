@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -78,6 +79,12 @@ func finalOf(raw []byte) (register.Carstamp, bool) {
 	return is.carstamp, true
 }
 
+// overtaken reports whether a register has, or is past, all that a record of Gus has of a write. Nothing is held of such a
+// write: a member that is asked about it after it is final, or after its writer has ended it, begins anew.
+func overtaken(c register.Carstamp, w aWrite) bool {
+	return w.origin.Less(c) && !c.Less(wire.Carstamp(w.votedFor, uint64(w.origin.Writer), 0))
+}
+
 // undecidedLacks is what a record of Gus has less of than before: of a write that it has still, what was promised, voted
 // and decided.
 func undecidedLacks(now, before []byte) string {
@@ -85,10 +92,11 @@ func undecidedLacks(now, before []byte) string {
 	if is, was := number(now, forgotten), number(before, forgotten); is < was {
 		return fmt.Sprintf("forgotten writes up to %d, not %d", is, was)
 	}
+	c := wire.Carstamp(number(now, 1), number(now, 2), 0)
 	for was := range writes(before) {
 		is, known := writeOf(now, was.origin)
 		switch {
-		case !known || is.decided != 0:
+		case !known || is.decided != 0 || overtaken(c, was):
 		case was.decided != 0:
 			return fmt.Sprintf("write %v undecided", was.origin)
 		case is.promised.less(was.promised):

@@ -45,7 +45,9 @@ func (r *Run) name(s Speaker, m *peerv1.Message) {
 			r.stands(s, m, carstampOf(m))
 			r.stands(s, m, originOf(m))
 		}
-	case peerv1.Kind_GUS_WRITE, peerv1.Kind_GUS_LOCK, peerv1.Kind_GUS_COMMIT:
+	case peerv1.Kind_GUS_LOCK: // its tag is one that the write may get
+		r.stands(s, m, originOf(m))
+	case peerv1.Kind_GUS_WRITE, peerv1.Kind_GUS_COMMIT:
 		r.stands(s, m, carstampOf(m))
 		r.stands(s, m, originOf(m))
 	case peerv1.Kind_PAXOS_VOTE:

@@ -45,6 +45,7 @@ func (m *Manager) rescue(s membership.Snapshot) {
 	m.Breaches(check.Rescue(s, d))
 	m.account(s, &d)
 	m.QuorumLoss.GivenUp, m.QuorumLoss.At = true, m.Now
+	m.Masters.GivesUp()
 	m.Took("curp.rescued")
 	m.Diagram.Remark("the lost quorum is given up: partitions %v go on from learners, %v are empty, "+
 		"of %v something is lost", d.Behind, d.Emptied,
