@@ -80,7 +80,8 @@ func finalOf(raw []byte) (register.Carstamp, bool) {
 }
 
 // overtaken reports whether a register has, or is past, all that a record of Gus has of a write. Nothing is held of such a
-// write: a member that is asked about it after it is final, or after its writer has ended it, begins anew.
+// write: a member that is asked about it after it is final, or after its writer has ended it, begins anew. Who asks then is
+// no writer, and has members vote for no other tag than one that it found.
 func overtaken(c register.Carstamp, w aWrite) bool {
 	return w.origin.Less(c) && !c.Less(wire.Carstamp(w.votedFor, uint64(w.origin.Writer), 0))
 }
