@@ -395,12 +395,8 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kin
 	options := s.options(kinds)
 	var err error
 	if f.sites != "" {
-		n, err := strconv.Atoi(f.sites)
+		n, err := s.countSites(f.sites, "schedules of --soak")
 		if err != nil {
-			return fmt.Errorf("--sites: %q is no number; schedules of --soak have sites of their own, so give how many",
-				f.sites)
-		}
-		if err := s.checkSites(n); err != nil {
 			return err
 		}
 		options.Members = []int{n}

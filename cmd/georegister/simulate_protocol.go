@@ -207,16 +207,21 @@ func (s simulated) parseFaults(list string, soak bool) ([]faults.Kind, error) {
 	return faults.Parse(list, known)
 }
 
+// countSites reads how many members runs are to have that have sites of their own, and refuses what can't be; runs is
+// how people are told of these.
+func (s simulated) countSites(asked, runs string) (int, error) {
+	n, err := strconv.Atoi(asked)
+	if err != nil {
+		return 0, fmt.Errorf("--sites: %q is no number; %s have sites of their own, so give how many", asked, runs)
+	}
+	return n, s.checkSites(n)
+}
+
 // plainSites is how many members plain runs have: as many as were asked for, or five, or the fewest above that which
 // have what is to be tolerated.
 func (s simulated) plainSites(asked string) (int, error) {
 	if asked != "" {
-		n, err := strconv.Atoi(asked)
-		if err != nil {
-			return 0, fmt.Errorf("--sites: %q is no number; plain runs have sites of their own, so give how many",
-				asked)
-		}
-		return n, s.checkSites(n)
+		return s.countSites(asked, "plain runs")
 	}
 	var err error
 	for _, n := range []int{5, 7, widest} {

@@ -47,8 +47,9 @@ type shrinker struct {
 }
 
 func (s *shrinker) size() int {
-	size := len(s.best.Schedule.Faults) + len(s.best.Schedule.Strikes) + len(s.best.Schedule.Redraws) + len(s.best.Schedule.Stops)
-	for _, p := range s.best.Schedule.Clients {
+	best := &s.best.Schedule
+	size := len(best.Faults) + len(best.Strikes) + len(best.Redraws) + len(best.Stops)
+	for _, p := range best.Clients {
 		size += len(p.Operations) + len(p.Asides)
 	}
 	return size

@@ -266,6 +266,9 @@ type rescued struct {
 	p view.Partition
 }
 
+// formers are the terms that the next one recovers from: those that the present one is to recover from, and that one.
+func (r *rescued) formers() []view.Former { return append(slices.Clone(r.p.Formers), r.p.Former()) }
+
 // part is what a member says of its part on the disk that the view names, and whether it says so.
 func (r *rescued) part(id view.MemberID) (membership.Part, bool) {
 	m, at := r.said(id), r.View.Index(id)
@@ -291,7 +294,7 @@ func (r *rescued) able(id view.MemberID) bool {
 	if !told || p.Lost || p.Copying {
 		return false
 	}
-	for _, f := range append(slices.Clone(r.p.Formers), r.p.Former()) {
+	for _, f := range r.formers() {
 		if f.Master != id && !slices.Contains(f.Backups, id) && f.Term >= p.WholeTerm && r.served(f) {
 			return false
 		}
@@ -330,7 +333,7 @@ func (r *rescued) most(of func(view.MemberID) bool, number func(membership.Part)
 // shortened reports whether nobody is left who tells a master what was answered in a term, and it does not know it.
 func (r *rescued) shortened(master view.MemberID, next view.View) bool {
 	own, _ := r.part(master)
-	formers := append(slices.Clone(r.p.Formers), r.p.Former())
+	formers := r.formers()
 	if own.Recovered {
 		formers = formers[len(formers)-1:]
 	}

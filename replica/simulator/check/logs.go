@@ -134,10 +134,13 @@ func (l *Logs) Last(h *Holder) uint64 {
 }
 
 // entry is the record of an entry of the log, or nil.
-func (h *Holder) entry(index uint64) []byte {
+func (h *Holder) entry(index uint64) []byte { return h.numbered(raftEntry, index) }
+
+// numbered is the record of a kind that has a number in its key, or nil.
+func (h *Holder) numbered(kind byte, number uint64) []byte {
 	var key [9]byte
-	key[0] = raftEntry
-	binary.BigEndian.PutUint64(key[1:], index)
+	key[0] = kind
+	binary.BigEndian.PutUint64(key[1:], number)
 	return h.Records[string(key[:])]
 }
 

@@ -240,12 +240,7 @@ func (h *Holder) curpOwn() *peerv1.PartitionRecord {
 	return own
 }
 
-func (h *Holder) curpEntry(index uint64) []byte {
-	var key [9]byte
-	key[0] = curpEntry
-	binary.BigEndian.PutUint64(key[1:], index)
-	return h.Records[string(key[:])]
-}
+func (h *Holder) curpEntry(index uint64) []byte { return h.numbered(curpEntry, index) }
 
 // curpLast is the index of the last entry of the disk's log.
 func (h *Holder) curpLast() uint64 {

@@ -7,8 +7,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// judged reports whether what members do is held against invariants: in schedules of protocols without partitions, whose
-// masters have rules of their own.
+// judged reports whether what members do is held against invariants: in schedules of protocols without partitions,
+// whose masters have rules of their own.
 func (w *Cluster) judged() bool { return w.Environment.Sealed && w.Environment.Partitioned == nil }
 
 func (nd *Node) speaker(shard int) invariant.Speaker {

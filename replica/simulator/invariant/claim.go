@@ -49,21 +49,20 @@ var claims = [...]func(m *peerv1.Message) (claim, bool){
 			m.Instance.GetId() != nil // one of Raft names none
 	},
 
-	peerv1.Kind_GUS_READ: func(m *peerv1.Message) (claim, bool) {
-		return claim{recordKey(undecided, m.Key), fact{carstamp: wire.Of(m).Carstamp}}, m.Gus.GetFinal()
-	},
-	peerv1.Kind_GUS_READ_REPLY: func(m *peerv1.Message) (claim, bool) {
-		return claim{recordKey(undecided, m.Key), fact{carstamp: wire.Of(m).Carstamp}}, m.Gus.GetFinal()
-	},
+	peerv1.Kind_GUS_READ:       ofFinal,
+	peerv1.Kind_GUS_READ_REPLY: ofFinal,
 	peerv1.Kind_GUS_WRITE_REPLY: func(m *peerv1.Message) (claim, bool) {
-		return claim{recordKey(undecided, m.Key), fact{carstamp: wire.Of(m).Carstamp}},
-			m.Gus.GetHeld() && !m.Gus.GetFinal()
+		return ofCarstamp(undecided, m), m.Gus.GetHeld() && !m.Gus.GetFinal()
 	},
 }
 
-func ofRegister(m *peerv1.Message) claim {
-	return claim{recordKey(registers, m.Key), fact{carstamp: wire.Of(m).Carstamp}}
+func ofCarstamp(records byte, m *peerv1.Message) claim {
+	return claim{recordKey(records, m.Key), fact{carstamp: wire.Of(m).Carstamp}}
 }
+
+func ofRegister(m *peerv1.Message) claim { return ofCarstamp(registers, m) }
+
+func ofFinal(m *peerv1.Message) (claim, bool) { return ofCarstamp(undecided, m), m.Gus.GetFinal() }
 
 func ofAcceptor(m *peerv1.Message) (claim, bool) {
 	p := m.GetRmwPaxos()
@@ -171,7 +170,6 @@ func saysOfWrite(m *peerv1.Message, has Records) string {
 		first = tag
 	}
 	w, known := writeOf(raw, origin)
-	const forgotten = 7 // GusRecord.forgotten
 	switch past := !is.carstamp.Less(first); {
 	case !known && (past || number(raw, forgotten) >= origin.Timestamp), w.decided != 0:
 	case promises && overtaken(is.carstamp, w) && !is.carstamp.Less(tag):

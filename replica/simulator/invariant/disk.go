@@ -55,8 +55,8 @@ func after(disk Records, b protocol.Batch) Records {
 	}
 }
 
-// settle holds it that a tag is final against the disks, where a member takes it for final as news: a quorum has it, or a
-// larger one. Of Gus, a register is final whose tag is that of no write in its record's list.
+// settle holds it that a tag is final against the disks, where a member takes it for final as news: a quorum has it,
+// or a larger one. Of Gus, a register is final whose tag is that of no write in its record's list.
 func (r *Run) settle(s Speaker, m protocol.Mutation, before []byte, disks Disks) {
 	c, final := finalOf(m.Value)
 	if was, known := finalOf(before); !final || c.IsZero() || known && was == c {
@@ -79,17 +79,16 @@ func finalOf(raw []byte) (register.Carstamp, bool) {
 	return is.carstamp, true
 }
 
-// overtaken reports whether a register has, or is past, all that a record of Gus has of a write. Nothing is held of such a
-// write: a member that is asked about it after it is final, or after its writer has ended it, begins anew. Who asks then is
-// no writer, and has members vote for no other tag than one that it found.
+// overtaken reports whether a register has, or is past, all that a record of Gus has of a write. Nothing is held of
+// such a write: a member that is asked about it after it is final, or after its writer has ended it, begins anew. Who
+// asks then is no writer, and has members vote for no other tag than one that it found.
 func overtaken(c register.Carstamp, w aWrite) bool {
 	return w.origin.Less(c) && !c.Less(wire.Carstamp(w.votedFor, uint64(w.origin.Writer), 0))
 }
 
-// undecidedLacks is what a record of Gus has less of than before: of a write that it has still, what was promised, voted
-// and decided.
+// undecidedLacks is what a record of Gus has less of than before: of a write that it has still, what was promised,
+// voted and decided.
 func undecidedLacks(now, before []byte) string {
-	const forgotten = 7 // GusRecord.forgotten
 	if is, was := number(now, forgotten), number(before, forgotten); is < was {
 		return fmt.Sprintf("forgotten writes up to %d, not %d", is, was)
 	}
@@ -101,7 +100,8 @@ func undecidedLacks(now, before []byte) string {
 		case was.decided != 0:
 			return fmt.Sprintf("write %v undecided", was.origin)
 		case is.promised.less(was.promised):
-			return fmt.Sprintf("a promise of round %d for write %v, not of %d", is.promised.round, was.origin, was.promised.round)
+			return fmt.Sprintf("a promise of round %d for write %v, not of %d", is.promised.round, was.origin,
+				was.promised.round)
 		case is.voted.less(was.voted):
 			return fmt.Sprintf("a vote in round %d for write %v, not in %d", is.voted.round, was.origin, was.voted.round)
 		}

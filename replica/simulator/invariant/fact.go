@@ -13,8 +13,8 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// fact is how far a record is, or how far a message says that it is. Nothing of it ever gets less. Of ballots it has the
-// number alone: protocols differ in how they order ballots of one number.
+// fact is how far a record is, or how far a message says that it is. Nothing of it ever gets less. Of ballots it has
+// the number alone: protocols differ in how they order ballots of one number.
 type fact struct {
 	carstamp register.Carstamp // of a register
 	promised uint64            // ballot
@@ -37,7 +37,8 @@ func (f fact) lacks(g fact) string {
 	return ""
 }
 
-// The first bytes of the keys of records; the key of a register follows, or, in instances, the instance's name before it.
+// The first bytes of the keys of records; the key of a register follows, or, in instances, the instance's name before
+// it.
 const (
 	registers = 'r'
 	acceptors = 'p'
@@ -140,8 +141,8 @@ func executed(instance []byte, has Records) bool {
 	return most >= binary.BigEndian.Uint64(instance[9:])
 }
 
-// executedLacks is in what a state (KeyState) is behind an earlier one: of a writer that both have, its latest instance or
-// batch has a lower number. None has number 0.
+// executedLacks is in what a state (KeyState) is behind an earlier one: of a writer that both have, its latest
+// instance or batch has a lower number. None has number 0.
 func executedLacks(now, before []byte) (why string) {
 	numbers := map[uint64]uint64{} // never ranged over
 	_ = fields(now, func(field int, _ uint64, part []byte) {
@@ -165,6 +166,9 @@ func executedLacks(now, before []byte) (why string) {
 	})
 	return why
 }
+
+// forgotten is the number of the field GusRecord.forgotten.
+const forgotten = 7
 
 // aWrite is what a record of Gus has of a write that is not known to be final.
 type aWrite struct {

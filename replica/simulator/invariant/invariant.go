@@ -5,11 +5,11 @@
 //	a name has one value                      name.go
 //	a proposal or an answer rests on a quorum quorum.go
 //
-// Clients see that a rule is broken only when a rare chain of events follows, such as a crash and a recovery by just those
-// members that lack something. What a member says shows it at once.
+// Clients see that a rule is broken only when a rare chain of events follows, such as a crash and a recovery by just
+// those members that lack something. What a member says shows it at once.
 //
-// Which rules there are for a protocol is said by tables: of records by the first byte of their keys, and of messages by
-// their kinds. A protocol that has neither is held to none of them.
+// Which rules there are for a protocol is said by tables: of records by the first byte of their keys, and of messages
+// by their kinds. A protocol that has neither is held to none of them.
 package invariant
 
 import (

@@ -41,7 +41,8 @@ func (r *Run) name(s Speaker, m *peerv1.Message) {
 			r.stands(s, m, carstampOf(m))
 		}
 	case peerv1.Kind_GUS_READ, peerv1.Kind_GUS_READ_REPLY:
-		if m.Kind == peerv1.Kind_GUS_READ == m.Same { // the question brings a value if it says so, the answer if it is another one
+		// The question brings a value if it says so, the answer if it is another one.
+		if m.Kind == peerv1.Kind_GUS_READ == m.Same {
 			r.stands(s, m, carstampOf(m))
 			r.stands(s, m, originOf(m))
 		}

@@ -27,16 +27,16 @@ type proposal struct {
 	base.Ballot
 }
 
-// choice is a state that a quorum has voted for, or may, in a ballot. Its timestamp counts the changes of the key, and its
-// table has the number of each member's last batch, so what follows has no smaller ones.
+// choice is a state that a quorum has voted for, or may, in a ballot. Its timestamp counts the changes of the key, and
+// its table has the number of each member's last batch, so what follows has no smaller ones.
 type choice struct {
 	ballot, timestamp uint64
 	table             []byte
 }
 
-// propose holds a proposal (VOTE) against the promises that it has to rest on, those of a quorum of the view, in which the
-// proposer counts if its promise is durable; and against what was chosen before, which it has to be or to follow. Who has
-// voted has promised its proposer the next ballot.
+// propose holds a proposal (VOTE) against the promises that it has to rest on, those of a quorum of the view, in which
+// the proposer counts if its promise is durable; and against what was chosen before, which it has to be or to follow.
+// Who has voted has promised its proposer the next ballot.
 func (r *Run) propose(s Speaker, m *peerv1.Message, disks Disks) {
 	if m.RmwPaxos == nil {
 		return
@@ -56,7 +56,8 @@ func (r *Run) propose(s Speaker, m *peerv1.Message, disks Disks) {
 		if !s.View.Quorum(func(id view.MemberID) bool {
 			return slices.Contains(r.granted[p], id) || id == s.ID && is.promised >= p.Number
 		}) {
-			r.broken(s.ID, "asks for votes in ballot %d for key %q, which only members %v and its own disk (up to %d) have promised",
+			r.broken(s.ID, "asks for votes in ballot %d for key %q, which only members %v and its own disk (up to %d) "+
+				"have promised",
 				p.Number, m.Key, r.granted[p], is.promised)
 		}
 		next := choice{p.Number, m.Timestamp, m.RmwPaxos.GetTable()}
@@ -109,7 +110,8 @@ func (r *Run) decide(s Speaker, m *peerv1.Message, disks Disks) {
 	case r.Broken != nil:
 	case m.Kind == peerv1.Kind_GUS_FINAL:
 		if lack := r.without(s, m.Key, wire.Of(m).Carstamp, disks); lack != nil {
-			r.broken(s.ID, "says that tag %v of key %q is final, and the disks of members %v have less", wire.Of(m).Carstamp, m.Key, lack)
+			r.broken(s.ID, "says that tag %v of key %q is final, and the disks of members %v have less",
+				wire.Of(m).Carstamp, m.Key, lack)
 		}
 	case m.Kind == peerv1.Kind_COMMIT:
 		key := instanceKey(m.Key, m.Instance.GetId())
@@ -133,8 +135,8 @@ func agrees(has Records, key []byte) bool {
 	return i.status >= peerv1.Status_ACCEPTED || i.status == peerv1.Status_PRE_ACCEPTED && i.agreed
 }
 
-// Answers holds the answer of an operation on a key against the disks: a quorum of the view has that carstamp or a larger
-// one.
+// Answers holds the answer of an operation on a key against the disks: a quorum of the view has that carstamp or a
+// larger one.
 func (r *Run) Answers(s Speaker, key string, c register.Carstamp, disks Disks) {
 	if r.Broken != nil || c.IsZero() {
 		return
@@ -144,8 +146,8 @@ func (r *Run) Answers(s Speaker, key string, c register.Carstamp, disks Disks) {
 	}
 }
 
-// without lists the members whose disks have less than a carstamp that a quorum has to have; nil: a quorum has it. Once one
-// has, it stays so in that epoch.
+// without lists the members whose disks have less than a carstamp that a quorum has to have; nil: a quorum has it.
+// Once one has, it stays so in that epoch.
 func (r *Run) without(s Speaker, key []byte, c register.Carstamp, disks Disks, sure ...view.MemberID) []view.MemberID {
 	h := held{string(key), c, s.View.Epoch}
 	if r.held[h] {
@@ -168,10 +170,12 @@ type held struct {
 	epoch uint64
 }
 
-// lacking lists the members whose disks lack something that a quorum has to have; nil: a quorum has it, or none of them
-// knows of such things. In a joint view a quorum of the members before the change will do: who asks both sides finds it.
-// Those in sure have it.
-func lacking(v *view.View, disks Disks, holds func(Records) (known, holds bool), sure ...view.MemberID) []view.MemberID {
+// lacking lists the members whose disks lack something that a quorum has to have; nil: a quorum has it, or none of
+// them knows of such things. In a joint view a quorum of the members before the change will do: who asks both sides
+// finds it. Those in sure have it.
+func lacking(
+	v *view.View, disks Disks, holds func(Records) (known, holds bool), sure ...view.MemberID,
+) []view.MemberID {
 	any := len(sure) > 0
 	var lack []view.MemberID
 	has := func(id view.MemberID) bool {

@@ -34,8 +34,8 @@ const (
 	apart       = time.Millisecond // of those that come nearly at once
 )
 
-// Plains are the plain runs of a protocol, with so many members. Their operations are drawn by the seed, and what members
-// draw by themselves.
+// Plains are the plain runs of a protocol, with so many members. Their operations are drawn by the seed, and what
+// members draw by themselves.
 func Plains(seed uint64, n int, options Options) []Plain {
 	if options.Partitioned != nil {
 		return partitionedPlains(seed, n, options)
