@@ -17,6 +17,7 @@ type locals struct {
 	views     []view.View // that of the beginning, and those that may be recorded
 	functions *register.Registry
 
+	digester    *digest.Digester
 	states      []local
 	numbers     map[digest.State]uint32
 	table       map[uint64]uint32 // local state and input to a transition
@@ -106,7 +107,7 @@ type request struct {
 
 func newLocals(scope *Scope) *locals {
 	l := &locals{
-		scope: scope, functions: register.NewRegistry(),
+		scope: scope, functions: register.NewRegistry(), digester: digest.New(),
 		numbers: map[digest.State]uint32{}, table: map[uint64]uint32{},
 		messageOf: map[string]uint32{}, lingering: map[digest.State]bool{}, resultOf: map[string]uint32{},
 	}

@@ -273,5 +273,5 @@ func (p *process) with(waiting []waiting) digest.State {
 	if p.known.scope.Partitioned {
 		now = 0
 	}
-	return digest.Of(&image{p.member, p.view, p.boot, p.now, p.disk, p.protocol, p.batches, waiting}, now)
+	return p.known.digester.Of(&image{p.member, p.view, p.boot, p.now, p.disk, p.protocol, p.batches, waiting}, now)
 }

@@ -14,10 +14,10 @@ import (
 
 // digests are those of the members of a world that begins at a time, one after each step of some operations.
 func digests(t *testing.T, name string, begin time.Duration) (all []digest.State) {
-	w := foundAt(t, name, begin)
+	w, digester := foundAt(t, name, begin), digest.New()
 	note := func() {
 		for _, m := range w.members {
-			all = append(all, digest.Of(m, w.now))
+			all = append(all, digester.Of(m, w.now))
 		}
 	}
 	row, err := capability.Find(name)

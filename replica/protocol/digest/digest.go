@@ -32,10 +32,30 @@ type State [sha256.Size]byte
 
 // Of is the digest of what a protocol, or any value of Go, holds at a time. It panics, naming the type, for what has no
 // state that could be read: a channel, or a map whose keys refer to something.
-func Of(state any, now protocol.Instant) State {
-	w := walk{now: now, found: map[place]int{}}
-	w.value(reflect.ValueOf(state))
-	return sha256.Sum256(w.text.Bytes())
+func Of(state any, now protocol.Instant) State { return New().Of(state, now) }
+
+// Digester makes digests one after the other. What it has learned of types makes the next ones cheaper.
+type Digester struct{ walk walk }
+
+// New returns a Digester that has learned nothing yet.
+func New() *Digester {
+	return &Digester{walk{types: map[reflect.Type]*structure{}, found: map[place]int{}}}
+}
+
+// Of is what the function Of is.
+func (d *Digester) Of(state any, now protocol.Instant) State {
+	d.walk.now = now
+	d.walk.text.Reset()
+	clear(d.walk.found)
+	d.walk.value(reflect.ValueOf(state))
+	return sha256.Sum256(d.walk.text.Bytes())
+}
+
+// structure is what is to be known of a type.
+type structure struct {
+	name   string
+	fields []int // of a struct: those that count
+	ends   bool  // it is a pointer to an ender
 }
 
 // ender is an element of lists that does not count there once it has ended.
@@ -60,9 +80,29 @@ type place struct {
 
 // walk writes a state as a text without ambiguity: each value by its kind, each list with its length.
 type walk struct {
+	types map[reflect.Type]*structure
 	now   protocol.Instant
 	found map[place]int // in the order in which references led there
 	text  bytes.Buffer
+}
+
+// structure finds out about a type, once.
+func (w *walk) structure(t reflect.Type) *structure {
+	if s, known := w.types[t]; known {
+		return s
+	}
+	s := &structure{name: t.String(), ends: t.Kind() == reflect.Pointer && t.Implements(enders)}
+	if t.Kind() == reflect.Struct {
+		for i := range t.NumField() {
+			field := t.Field(i)
+			if field.Tag.Get("digest") != "-" && field.Type != internal && field.Type != sizes &&
+				!libraries[s.name+"."+field.Name] {
+				s.fields = append(s.fields, i)
+			}
+		}
+	}
+	w.types[t] = s
+	return s
 }
 
 func (w *walk) number(n uint64) {
@@ -111,7 +151,7 @@ func (w *walk) value(v reflect.Value) {
 		w.reference(v)
 	case reflect.Interface:
 		if !v.IsNil() {
-			w.string(v.Elem().Type().String())
+			w.string(w.structure(v.Elem().Type()).name)
 		}
 		w.value(v.Elem())
 	default:
@@ -122,12 +162,8 @@ func (w *walk) value(v reflect.Value) {
 }
 
 func (w *walk) fields(v reflect.Value) {
-	for i := range v.NumField() {
-		field := v.Type().Field(i)
-		if field.Tag.Get("digest") != "-" && field.Type != internal && field.Type != sizes &&
-			!libraries[v.Type().String()+"."+field.Name] {
-			w.value(v.Field(i))
-		}
+	for _, i := range w.structure(v.Type()).fields {
+		w.value(v.Field(i))
 	}
 }
 
@@ -138,23 +174,24 @@ func (w *walk) list(v reflect.Value) {
 		w.text.Write(v.Bytes())
 		return
 	}
-	n := 0
+	ends := w.structure(v.Type().Elem()).ends
+	n := v.Len()
 	for i := range v.Len() {
-		if !ended(v.Index(i)) {
-			n++
+		if ends && ended(v.Index(i)) {
+			n--
 		}
 	}
 	w.number(uint64(n))
 	for i := range v.Len() {
-		if e := v.Index(i); !ended(e) {
+		if e := v.Index(i); !ends || !ended(e) {
 			w.value(e)
 		}
 	}
 }
 
-// ended reports whether an element of a list is an ender that has.
+// ended reports whether an element of a list of enders has.
 func ended(v reflect.Value) bool {
-	if v.Kind() != reflect.Pointer || v.IsNil() || !v.Type().Implements(enders) {
+	if v.IsNil() {
 		return false
 	}
 	return reflect.NewAt(v.Type().Elem(), v.UnsafePointer()).Interface().(ender).Ended()
@@ -162,21 +199,25 @@ func ended(v reflect.Value) bool {
 
 // entries writes a map in the order of its keys as they are written.
 func (w *walk) entries(v reflect.Value) {
+	w.number(uint64(v.Len()))
+	if v.Len() == 0 {
+		return
+	}
 	type entry struct {
 		key   []byte
 		value reflect.Value
 	}
-	var all []entry
+	all := make([]entry, 0, v.Len())
+	key := walk{types: w.types, now: w.now, found: map[place]int{}}
 	for i := v.MapRange(); i.Next(); {
-		key := walk{now: w.now, found: map[place]int{}}
 		key.value(i.Key())
 		if len(key.found) > 0 {
 			panic(fmt.Sprintf("digest: the keys of %s refer to something, so they have no order", v.Type()))
 		}
-		all = append(all, entry{key.text.Bytes(), i.Value()})
+		all = append(all, entry{bytes.Clone(key.text.Bytes()), i.Value()})
+		key.text.Reset()
 	}
 	slices.SortFunc(all, func(a, b entry) int { return bytes.Compare(a.key, b.key) })
-	w.number(uint64(len(all)))
 	for _, e := range all {
 		w.text.Write(e.key)
 		w.value(e.value)
