@@ -12,6 +12,7 @@
 //	faults     what can go wrong
 //	schedule   what one seed draws: environment, operations, faults
 //	diagram    how a run is shown
+//	field      single fields of encoded messages
 //	check      what a history has to be
 //	invariant  what members do has to keep to
 //	coverage   what tells runs apart

@@ -62,12 +62,14 @@ var areas = []struct {
 		"replica/simulator/faults",
 	}},
 	{"replica/simulator/coverage", []string{"replica/register", "replica/simulator/schedule"}},
+	{"replica/simulator/field", nil},
 	{"replica/simulator/check", []string{
 		"api/peer", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol", "replica/history",
-		"replica/simulator/diagram", "replica/simulator/schedule", "witness/core",
+		"replica/simulator/diagram", "replica/simulator/schedule", "replica/simulator/field", "witness/core",
 	}},
 	{"replica/simulator/invariant", []string{
 		"api/peer", "replica/register", "replica/view", "replica/protocol", "replica/protocol/base", "replica/protocol/wire",
+		"replica/simulator/field",
 	}},
 	{"replica/simulator/network", []string{
 		"api/peer", "replica/simulator/kernel", "replica/simulator/diagram", "replica/simulator/faults", "replica/simulator/schedule",
@@ -198,7 +200,7 @@ var pure = []string{"replica/register", "replica/view", "replica/membership", "r
 	"witness/cache", "witness/core", "dev/decide",
 	"replica/simulator/machine", "replica/simulator/faults", "replica/simulator/schedule", "replica/simulator/diagram",
 	"replica/simulator/network", "replica/simulator/clients", "replica/simulator/cluster", "replica/simulator/members",
-	"replica/simulator/injection", "replica/simulator/coverage", "replica/simulator/invariant",
+	"replica/simulator/injection", "replica/simulator/coverage", "replica/simulator/invariant", "replica/simulator/field",
 }
 
 // impure lists what lets a package see the machine, the time, chance or another goroutine.

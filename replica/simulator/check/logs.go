@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"go.etcd.io/raft/v3/raftpb"
-	"google.golang.org/protobuf/proto"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/simulator/field"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -34,11 +34,11 @@ type Logs struct {
 type group struct {
 	leaders   map[uint64]view.MemberID // by term
 	votes     map[vote]uint64          // for whom
-	entries   map[entryID]string       // the term of the entry before it, and the entry
-	applied   map[uint64]string        // by index: what the state after that entry says of itself
-	commit    uint64                   // told by a leader
-	committed map[uint64]commit        // of entries up to that one, by index
-	saved     map[handed]uint64        // the authors of commands that witnesses were to save
+	entries   map[entryID]entry
+	applied   map[uint64][]byte // by index: what the state after that entry says of itself
+	commit    uint64            // told by a leader
+	committed map[uint64]commit // of entries up to that one, by index
+	saved     map[handed]uint64 // the authors of commands that witnesses were to save
 }
 
 type place struct {
@@ -52,6 +52,12 @@ type vote struct {
 }
 
 type entryID struct{ index, term uint64 }
+
+// entry is what one has, and the term of the one before it.
+type entry struct {
+	before uint64
+	data   []byte
+}
 
 // commit is the term of an entry, and that of the leader who told that it is committed.
 type commit struct{ term, by uint64 }
@@ -94,8 +100,8 @@ func (l *Logs) begin(shard int) *group {
 	g := l.groups[shard]
 	if g == nil {
 		g = &group{
-			leaders: map[uint64]view.MemberID{}, votes: map[vote]uint64{}, entries: map[entryID]string{},
-			applied:   map[uint64]string{},
+			leaders: map[uint64]view.MemberID{}, votes: map[vote]uint64{}, entries: map[entryID]entry{},
+			applied:   map[uint64][]byte{},
 			committed: map[uint64]commit{}, saved: map[handed]uint64{},
 		}
 		l.groups[shard] = g
@@ -145,13 +151,7 @@ func (h *Holder) numbered(kind byte, number uint64) []byte {
 }
 
 // term is that of an entry of the log, or 0.
-func (h *Holder) term(index uint64) uint64 {
-	e := &raftpb.Entry{}
-	if raw := h.entry(index); raw == nil || proto.Unmarshal(raw, e) != nil {
-		return 0
-	}
-	return e.GetTerm()
-}
+func (h *Holder) term(index uint64) uint64 { return field.Number(h.entry(index), entryTerm) }
 
 // hard is what the disk has promised.
 func (h *Holder) hard() (*peerv1.RaftHard, error) {
@@ -174,8 +174,8 @@ func (l *Logs) Sends(h *Holder, to view.MemberID, m *peerv1.Message, held func(i
 	var err error
 	switch m.Kind {
 	case peerv1.Kind_RAFT:
-		r := &raftpb.Message{}
-		if err := proto.Unmarshal(m.Raft, r); err != nil {
+		var r raftMessage
+		if r, err = readRaft(m.Raft); err != nil {
 			return err
 		}
 		if err = l.begin(h.Shard).sends(l, h, r, held); err == nil {
@@ -199,73 +199,125 @@ func (l *Logs) Sends(h *Holder, to view.MemberID, m *peerv1.Message, held func(i
 	return nil
 }
 
+// raftMessage is what is judged of a message of the library.
+type raftMessage struct {
+	kind                                            raftpb.MessageType
+	to, from, term, logTerm, index, commit, snapped uint64
+	reject                                          bool
+	raw                                             []byte
+}
+
+// Numbers of fields.
+const (
+	messageEntries = 7
+	entryTerm      = 2
+	entryIndex     = 3
+	entryData      = 4
+	appliedIndex   = 1
+)
+
+func readRaft(raw []byte) (raftMessage, error) {
+	r := raftMessage{raw: raw}
+	err := field.Visit(raw, func(which int, n uint64, part []byte) {
+		switch which {
+		case 1:
+			r.kind = raftpb.MessageType(n)
+		case 2:
+			r.to = n
+		case 3:
+			r.from = n
+		case 4:
+			r.term = n
+		case 5:
+			r.logTerm = n
+		case 6:
+			r.index = n
+		case 8:
+			r.commit = n
+		case 9: // Snapshot.metadata.index
+			r.snapped = field.Number(field.Part(part, 2), 2)
+		case 10:
+			r.reject = n != 0
+		}
+	})
+	return r, err
+}
+
 // sends judges a message of the library.
-func (g *group) sends(l *Logs, h *Holder, r *raftpb.Message, held func(uint64) bool) error {
-	term := r.GetTerm()
-	switch r.GetType() {
+func (g *group) sends(l *Logs, h *Holder, r raftMessage, held func(uint64) bool) error {
+	switch r.kind {
 	case raftpb.MsgVote, raftpb.MsgVoteResp:
 		hard, err := h.hard()
 		if err != nil {
 			return err
 		}
-		candidate := r.GetTo()
-		if r.GetType() == raftpb.MsgVote {
-			candidate = r.GetFrom()
+		candidate := r.to
+		if r.kind == raftpb.MsgVote {
+			candidate = r.from
 		}
-		if r.GetReject() {
+		if r.reject {
 			return nil
 		}
-		if first, voted := g.votes[vote{h.Disk, term}]; voted && first != candidate {
-			return fmt.Errorf("votes for %d in term %d, and voted for %d there", candidate, term, first)
+		if first, voted := g.votes[vote{h.Disk, r.term}]; voted && first != candidate {
+			return fmt.Errorf("votes for %d in term %d, and voted for %d there", candidate, r.term, first)
 		}
-		g.votes[vote{h.Disk, term}] = candidate
-		if hard.Term < term || hard.Term == term && hard.Vote != candidate {
+		g.votes[vote{h.Disk, r.term}] = candidate
+		if hard.Term < r.term || hard.Term == r.term && hard.Vote != candidate {
 			return fmt.Errorf("votes for %d in term %d, and its disk has the vote for %d in term %d", candidate,
-				term, hard.Vote, hard.Term)
+				r.term, hard.Vote, hard.Term)
 		}
 	case raftpb.MsgAppResp:
 		hard, err := h.hard()
 		if err != nil {
 			return err
 		}
-		if last := l.Last(h); !r.GetReject() && (hard.Term < term || hard.Term == term && last < r.GetIndex()) {
+		if last := l.Last(h); !r.reject && (hard.Term < r.term || hard.Term == r.term && last < r.index) {
 			return fmt.Errorf("acknowledges entry %d in term %d, and its disk has the log up to %d, of term %d",
-				r.GetIndex(), term, last, hard.Term)
+				r.index, r.term, last, hard.Term)
 		}
 	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
-		if first, led := g.leaders[term]; led && first != h.Member {
-			return fmt.Errorf("leads in term %d, and %d did", term, first)
+		if first, led := g.leaders[r.term]; led && first != h.Member {
+			return fmt.Errorf("leads in term %d, and %d did", r.term, first)
 		}
-		g.leaders[term] = h.Member
+		g.leaders[r.term] = h.Member
 		if err := g.appends(r); err != nil {
 			return err
 		}
-		return g.commits(h, term, max(r.GetCommit(), r.GetSnapshot().GetMetadata().GetIndex()), held)
+		return g.commits(h, r.term, max(r.commit, r.snapped), held)
 	}
 	return nil
 }
 
 // appends judges the entries that a leader tells of: of an index and a term there is one, after one other, and none
 // but the first at an index that was committed.
-func (g *group) appends(r *raftpb.Message) error {
-	before := r.GetLogTerm()
-	if r.GetType() == raftpb.MsgApp && g.lost(r.GetIndex(), before, r.GetTerm()) {
-		return fmt.Errorf("leads in term %d with an entry %d of term %d, and another one was committed",
-			r.GetTerm(), r.GetIndex(), before)
+func (g *group) appends(r raftMessage) (err error) {
+	before := r.logTerm
+	if r.kind != raftpb.MsgApp {
+		return nil // it has no entries
 	}
-	for _, e := range r.GetEntries() {
-		id := entryID{e.GetIndex(), e.GetTerm()}
-		content := string(append(binary.AppendUvarint(nil, before), e.GetData()...))
-		if first, known := g.entries[id]; known && first != content {
-			return fmt.Errorf("tells of entry %d of term %d, of which there is another one", id.index, id.term)
-		}
-		g.entries[id], before = content, id.term
-		if g.lost(id.index, id.term, r.GetTerm()) {
-			return fmt.Errorf("leads in term %d with an entry %d of term %d, and another one was committed",
-				r.GetTerm(), id.index, id.term)
-		}
+	if g.lost(r.index, before, r.term) {
+		return fmt.Errorf("leads in term %d with an entry %d of term %d, and another one was committed", r.term,
+			r.index, before)
 	}
-	return nil
+	_ = field.Visit(r.raw, func(which int, _ uint64, part []byte) {
+		if which != messageEntries || err != nil {
+			return
+		}
+		id := entryID{field.Number(part, entryIndex), field.Number(part, entryTerm)}
+		is := entry{before, field.Part(part, entryData)}
+		if first, known := g.entries[id]; !known {
+			g.entries[id] = is
+		} else if first.before != before || !bytes.Equal(first.data, is.data) {
+			err = fmt.Errorf("tells of entry %d of term %d, of which there is another one", id.index, id.term)
+			return
+		}
+		before = id.term
+		if g.lost(id.index, id.term, r.term) {
+			err = fmt.Errorf("leads in term %d with an entry %d of term %d, and another one was committed", r.term,
+				id.index, id.term)
+		}
+	})
+	return err
 }
 
 // commits judges what a leader says is committed: the disks of a quorum have it.
@@ -292,19 +344,19 @@ func (l *Logs) applies(h *Holder) error {
 	if bytes.Equal(raw, d.applied) {
 		return nil
 	}
-	var applied peerv1.RaftApplied
-	if err := applied.UnmarshalVT(raw); err != nil {
-		return err
+	index := field.Number(raw, appliedIndex)
+	if index < d.index {
+		return fmt.Errorf("its state was that after entry %d, and is that after %d", d.index, index)
 	}
-	if applied.Index < d.index {
-		return fmt.Errorf("its state was that after entry %d, and is that after %d", d.index, applied.Index)
-	}
-	d.applied, d.index = raw, applied.Index
+	d.applied, d.index = raw, index
 	g := l.group(h.Shard)
-	if first, known := g.applied[applied.Index]; known && first != string(raw) {
-		return fmt.Errorf("its state after entry %d is another one than that of others: %v", applied.Index, &applied)
+	if first, known := g.applied[index]; !known {
+		g.applied[index] = raw
+	} else if !bytes.Equal(first, raw) {
+		var applied peerv1.RaftApplied
+		_ = applied.UnmarshalVT(raw)
+		return fmt.Errorf("its state after entry %d is another one than that of others: %v", index, &applied)
 	}
-	g.applied[applied.Index] = string(raw)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/simulator/field"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -240,11 +241,21 @@ func (h *Holder) curpOwn() *peerv1.PartitionRecord {
 	return own
 }
 
+// Numbers of fields of PartitionRecord and LogEntry.
+const (
+	partitionFloor = 6
+	entrySession   = 4
+	entryNumber    = 5
+)
+
+// curpFloor is the index of the entry that the disk's log begins after.
+func (h *Holder) curpFloor() uint64 { return field.Number(h.Records[curpOwn], partitionFloor) }
+
 func (h *Holder) curpEntry(index uint64) []byte { return h.numbered(curpEntry, index) }
 
 // curpLast is the index of the last entry of the disk's log.
 func (h *Holder) curpLast() uint64 {
-	last := h.curpOwn().GetFloor()
+	last := h.curpFloor()
 	for h.curpEntry(last+1) != nil {
 		last++
 	}
@@ -267,13 +278,12 @@ func (h *Holder) curpKnows(id requestOf) bool {
 	if _, there := h.Records[string(binary.BigEndian.AppendUint64(key, id.number))]; there {
 		return true
 	}
-	for i := h.curpOwn().GetFloor() + 1; ; i++ {
-		var e peerv1.LogEntry
+	for i := h.curpFloor() + 1; ; i++ {
 		raw := h.curpEntry(i)
 		if raw == nil {
 			return false
 		}
-		if e.UnmarshalVT(raw) == nil && e.Session == id.session && e.Number == id.number {
+		if field.Number(raw, entrySession) == id.session && field.Number(raw, entryNumber) == id.number {
 			return true
 		}
 	}

@@ -24,18 +24,37 @@ func View(v view.View) error {
 		return fmt.Errorf("the view of epoch %d: %w", v.Epoch, err)
 	}
 	shape := shapeOf(v)
-	verdict, known := judged.Load(shape)
-	if !known {
-		verdict, _ = judged.LoadOrStore(shape, judgeQuorums(shape))
+	err := judged.of(shape, judgeOrdered)
+	if err == nil {
+		err = counted.of(sorted(shape), judgeCounts)
 	}
-	if err, _ := verdict.(error); err != nil {
+	if err != nil {
 		return fmt.Errorf("the view of epoch %d, of %s: %w", v.Epoch, shape, err)
 	}
 	return nil
 }
 
-// judged are the shapes of views whose quorums were judged, with what came of it: the same in each run.
-var judged sync.Map
+// The shapes of views that were judged: as they are, and, of what counts members in whatever order, sorted, of which
+// there are few.
+var judged, counted verdicts
+
+// verdicts are what came of judging shapes: the same in each run.
+type verdicts struct{ known sync.Map }
+
+func (c *verdicts) of(shape string, judge func(shape string) error) error {
+	verdict, known := c.known.Load(shape)
+	if !known {
+		verdict, _ = c.known.LoadOrStore(shape, any(judge(shape)))
+	}
+	err, _ := verdict.(error)
+	return err
+}
+
+func sorted(shape string) string {
+	letters := []byte(shape)
+	slices.Sort(letters)
+	return string(letters)
+}
 
 // digested reports a digest that does not tell views apart, or tells one from itself.
 func digested(v view.View) error {
@@ -129,18 +148,21 @@ func (e *electorate) meets(s members) bool {
 // plain reports that members do not change.
 func (e *electorate) plain() bool { return e.before == e.after }
 
-// judgeQuorums tries all sets of the members of a shape; an error says of which the code is wrong, and where. It is
-// returned as any, for judged.
-func judgeQuorums(shape string) any {
+// judgeOrdered and judgeCounts try all sets of the members of a shape; an error says of which the code is wrong, and
+// where.
+func judgeOrdered(shape string) error {
+	return judge(shape, judgeSets, judgeQuestions, judgeTransfers, judgeCovered, judgeRelaxed, judgeFaults)
+}
+
+func judgeCounts(shape string) error { return judge(shape, judgeTallies, judgeFragments) }
+
+func judge(shape string, all ...func(*electorate) error) error {
 	e := electorateOf(shape)
 	if len(shape) > 14 {
 		return nil // too many sets; no schedule has so many members
 	}
-	for _, judge := range []func(*electorate) error{
-		judgeSets, judgeTallies, judgeQuestions, judgeTransfers, judgeCovered, judgeFragments, judgeRelaxed,
-		judgeFaults,
-	} {
-		if err := judge(e); err != nil {
+	for _, one := range all {
+		if err := one(e); err != nil {
 			return err
 		}
 	}

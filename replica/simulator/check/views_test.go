@@ -1,6 +1,9 @@
 package check
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 // What views and protocols say of quorums is what they are for, in changes of up to nine members.
 func TestQuorumsAreWhatTheyAreFor(t *testing.T) {
@@ -9,7 +12,7 @@ func TestQuorumsAreWhatTheyAreFor(t *testing.T) {
 		"ssl", "slj",
 		"sslj", "ssslj", "sllljjj", "llljjj", "sslllj", "sssssjj", "ssssjjjjj", "sssssssll", "slllljjjj",
 	} {
-		if err, _ := judgeQuorums(shape).(error); err != nil {
+		if err := errors.Join(judgeOrdered(shape), judgeCounts(shape)); err != nil {
 			t.Errorf("%s: %v", shape, err)
 		}
 	}

@@ -11,10 +11,12 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// holder is the node's disk, as a shard of it has its records.
+// holder is the node's disk, as a shard of it has its records. It is the same one each time: it is asked for with each
+// message.
 func (nd *Node) holder(shard int) *check.Holder {
-	return &check.Holder{Member: nd.Config.Self, Disk: nd.Disk(), Shard: shard,
-		Records: nd.Shards[shard].Disk.Records}
+	s := nd.Shards[shard]
+	s.holder = check.Holder{Member: nd.Config.Self, Disk: nd.Disk(), Shard: shard, Records: s.Disk.Records}
+	return &s.holder
 }
 
 // judgeSent judges what a member says of its log.

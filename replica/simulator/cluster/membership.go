@@ -16,7 +16,12 @@ const transferKey = "mt"
 const None = -1
 
 // Disk names the node's present disk.
-func (nd *Node) Disk() string { return diskName(nd.Config.Self, nd.Disks) }
+func (nd *Node) Disk() string {
+	if nd.named != nd.Disks {
+		nd.named, nd.disk = nd.Disks, diskName(nd.Config.Self, nd.Disks)
+	}
+	return nd.disk
+}
 
 func diskName(id view.MemberID, number int) string {
 	return "disk-" + strconv.Itoa(int(id)) + "-" + strconv.Itoa(number)

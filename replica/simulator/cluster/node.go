@@ -13,6 +13,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/machine"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -48,11 +49,13 @@ type Node struct {
 	trusted bool             // it has voted on a disk that was put back
 	Lost    bool             // its disk was lost, and it does not vote again yet; or it is gone
 
-	Disks int  // how many it has had
-	Held  int  // the view on its disk, by its position in those that the manager made; none
-	Acts  bool // it is in that view: it has protocols
-	Born  bool // its process was started
-	Gone  bool // and never starts again
+	disk  string // the name of the present one
+	named int    // which that is of those it has had
+	Disks int    // how many it has had
+	Held  int    // the view on its disk, by its position in those that the manager made; none
+	Acts  bool   // it is in that view: it has protocols
+	Born  bool   // its process was started
+	Gone  bool   // and never starts again
 
 	Witness *witness        // nil: it is a member
 	heard   []time.Duration // by node, when it last heard it; of worlds with masters
@@ -71,6 +74,7 @@ type shard struct {
 	Disk     *machine.Disk
 	journal  *protocol.Journal
 	Protocol protocol.Protocol // nil: the node is in no view
+	holder   check.Holder      // of its disk
 }
 
 // Input is what waits for a node's next turn: a message, or a client's attempt.

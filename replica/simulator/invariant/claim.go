@@ -5,6 +5,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/wire"
+	"github.com/georegister/georegister/replica/simulator/field"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -169,9 +170,9 @@ func saysOfWrite(m *peerv1.Message, has Records) string {
 	if tag.Less(first) {
 		first = tag
 	}
-	w, known := writeOf(raw, origin)
+	w, known := writeOf(writes(nil, raw), origin)
 	switch past := !is.carstamp.Less(first); {
-	case !known && (past || number(raw, forgotten) >= origin.Timestamp), w.decided != 0:
+	case !known && (past || field.Number(raw, forgotten) >= origin.Timestamp), w.decided != 0:
 	case promises && overtaken(is.carstamp, w) && !is.carstamp.Less(tag):
 	case !known:
 		return fmt.Sprintf("nothing of write %v", origin)

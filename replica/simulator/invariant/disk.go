@@ -1,11 +1,13 @@
 package invariant
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/field"
 )
 
 // Persists holds a batch that becomes durable against what the disk had before it: whatever is said of a record later
@@ -30,11 +32,14 @@ func (r *Run) Persists(s Speaker, disks Disks, b protocol.Batch) {
 			if !executed(m.Key, after(disk, b)) {
 				why = "nothing, and its key's state does not have it"
 			}
-		default:
+		case !bytes.Equal(m.Value, before):
 			why = is.lacks(was)
 			if why == "" && m.Key[0] == undecided {
-				why = undecidedLacks(m.Value, before)
-				r.settle(s, m, before, disks)
+				now := gusRecord{m.Value, writes(r.writes[0][:0], m.Value)}
+				then := gusRecord{before, writes(r.writes[1][:0], before)}
+				r.writes = [2][]aWrite{now.writes, then.writes}
+				why = now.lacks(then)
+				r.settle(s, m.Key, now, then, disks)
 			}
 		}
 		if why != "" {
@@ -55,28 +60,39 @@ func after(disk Records, b protocol.Batch) Records {
 	}
 }
 
-// settle holds it that a tag is final against the disks, where a member takes it for final as news: a quorum has it,
-// or a larger one. Of Gus, a register is final whose tag is that of no write in its record's list.
-func (r *Run) settle(s Speaker, m protocol.Mutation, before []byte, disks Disks) {
-	c, final := finalOf(m.Value)
-	if was, known := finalOf(before); !final || c.IsZero() || known && was == c {
-		return
-	}
-	if lack := r.without(s, m.Key[1:], c, disks, s.ID); lack != nil {
-		r.broken(s.ID, "takes tag %v of %s for final, and the disks of members %v have less", c, show(m.Key), lack)
-	}
+// gusRecord is a GusRecord with its writes.
+type gusRecord struct {
+	raw    []byte
+	writes []aWrite
 }
 
-// finalOf is the tag of a GusRecord, and whether it is final.
-func finalOf(raw []byte) (register.Carstamp, bool) {
-	is, _, _ := read([]byte{undecided}, raw)
-	for w := range writes(raw) {
-		if w.decided == 0 && w.origin.Writer == is.carstamp.Writer &&
-			(w.origin == is.carstamp || w.votedFor == is.carstamp.Timestamp) {
-			return is.carstamp, false
+// tag is that of the register.
+func (r gusRecord) tag() register.Carstamp {
+	return wire.Carstamp(field.Number(r.raw, 1), field.Number(r.raw, 2), 0)
+}
+
+// final reports whether the tag of the register is final: it is that of no write in the list.
+func (r gusRecord) final() bool {
+	c := r.tag()
+	for i := range r.writes {
+		w := &r.writes[i]
+		if w.decided == 0 && w.origin.Writer == c.Writer && (w.origin == c || w.votedFor == c.Timestamp) {
+			return false
 		}
 	}
-	return is.carstamp, true
+	return true
+}
+
+// settle holds it that a tag is final against the disks, where a member takes it for final as news: a quorum has it,
+// or a larger one.
+func (r *Run) settle(s Speaker, key []byte, now, before gusRecord, disks Disks) {
+	c := now.tag()
+	if c.IsZero() || !now.final() || c == before.tag() && before.final() {
+		return
+	}
+	if lack := r.without(s, key[1:], c, disks, s.ID); lack != nil {
+		r.broken(s.ID, "takes tag %v of %s for final, and the disks of members %v have less", c, show(key), lack)
+	}
 }
 
 // overtaken reports whether a register has, or is past, all that a record of Gus has of a write. Nothing is held of
@@ -86,15 +102,15 @@ func overtaken(c register.Carstamp, w aWrite) bool {
 	return w.origin.Less(c) && !c.Less(wire.Carstamp(w.votedFor, uint64(w.origin.Writer), 0))
 }
 
-// undecidedLacks is what a record of Gus has less of than before: of a write that it has still, what was promised,
-// voted and decided.
-func undecidedLacks(now, before []byte) string {
-	if is, was := number(now, forgotten), number(before, forgotten); is < was {
+// lacks is what a record of Gus has less of than before: of a write that it has still, what was promised, voted and
+// decided.
+func (r gusRecord) lacks(before gusRecord) string {
+	if is, was := field.Number(r.raw, forgotten), field.Number(before.raw, forgotten); is < was {
 		return fmt.Sprintf("forgotten writes up to %d, not %d", is, was)
 	}
-	c := wire.Carstamp(number(now, 1), number(now, 2), 0)
-	for was := range writes(before) {
-		is, known := writeOf(now, was.origin)
+	c := r.tag()
+	for _, was := range before.writes {
+		is, known := writeOf(r.writes, was.origin)
 		switch {
 		case !known || is.decided != 0 || overtaken(c, was):
 		case was.decided != 0:

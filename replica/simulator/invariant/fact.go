@@ -5,12 +5,12 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
-	"iter"
 	"math"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/field"
 )
 
 // fact is how far a record is, or how far a message says that it is. Nothing of it ever gets less. Of ballots it has
@@ -51,10 +51,10 @@ const (
 // records says how to read a record, by the first byte of its key.
 var records = [256]func(raw []byte) (fact, error){
 	registers: func(raw []byte) (fact, error) { // RegisterRecord
-		return fact{carstamp: wire.Carstamp(number(raw, 1), number(raw, 2), number(raw, 3))}, nil
+		return fact{carstamp: wire.Carstamp(field.Number(raw, 1), field.Number(raw, 2), field.Number(raw, 3))}, nil
 	},
 	acceptors: func(raw []byte) (f fact, err error) { // RMWPaxosRecord
-		f.promised, f.accepted = number(message(raw, 1), 1), number(message(raw, 2), 1)
+		f.promised, f.accepted = field.Number(field.Part(raw, 1), 1), field.Number(field.Part(raw, 2), 1)
 		if f.promised < f.accepted {
 			err = fmt.Errorf("a vote in ballot %d and a promise of %d alone", f.accepted, f.promised)
 		}
@@ -69,13 +69,13 @@ var records = [256]func(raw []byte) (fact, error){
 		return f, nil
 	},
 	states: func(raw []byte) (fact, error) { // KeyState
-		return fact{count: number(raw, 2)}, nil
+		return fact{count: field.Number(raw, 2)}, nil
 	},
 	undecided: func(raw []byte) (fact, error) { // GusRecord
-		return fact{carstamp: wire.Carstamp(number(raw, 1), number(raw, 2), 0)}, nil
+		return fact{carstamp: wire.Carstamp(field.Number(raw, 1), field.Number(raw, 2), 0)}, nil
 	},
 	own: func(raw []byte) (fact, error) { // MemberRecord
-		return fact{promised: number(raw, 5), count: number(raw, 1)}, nil
+		return fact{promised: field.Number(raw, 5), count: field.Number(raw, 1)}, nil
 	},
 }
 
@@ -88,10 +88,10 @@ type anInstance struct {
 
 // instanceOf reads a Message with an Instance.
 func instanceOf(raw []byte) anInstance {
-	i := message(raw, 14)
+	i := field.Part(raw, 14)
 	return anInstance{
-		since: number(raw, 3), ballot: number(i, 2), accepted: number(i, 3), status: peerv1.Status(number(i, 4)),
-		agreed: number(i, 7) != 0,
+		since: field.Number(raw, 3), ballot: field.Number(i, 2), accepted: field.Number(i, 3), status: peerv1.Status(field.Number(i, 4)),
+		agreed: field.Number(i, 7) != 0,
 	}
 }
 
@@ -130,12 +130,12 @@ func executed(instance []byte, has Records) bool {
 		return false
 	}
 	writer, most := binary.BigEndian.Uint64(instance[1:]), uint64(0)
-	_ = fields(raw, func(field int, _ uint64, part []byte) {
-		if field != 3 { // KeyState.executed
+	_ = field.Visit(raw, func(which int, _ uint64, part []byte) {
+		if which != 3 { // KeyState.executed
 			return
 		}
-		if id := message(part, 1); number(id, 1) == writer {
-			most = max(most, number(id, 2))
+		if id := field.Part(part, 1); field.Number(id, 1) == writer {
+			most = max(most, field.Number(id, 2))
 		}
 	})
 	return most >= binary.BigEndian.Uint64(instance[9:])
@@ -145,23 +145,23 @@ func executed(instance []byte, has Records) bool {
 // instance or batch has a lower number. None has number 0.
 func executedLacks(now, before []byte) (why string) {
 	numbers := map[uint64]uint64{} // never ranged over
-	_ = fields(now, func(field int, _ uint64, part []byte) {
-		if field != 3 {
+	_ = field.Visit(now, func(which int, _ uint64, part []byte) {
+		if which != 3 {
 			return
 		}
-		id := message(part, 1)
-		numbers[number(id, 1)] = number(id, 2)
-		if number(id, 2) == 0 {
-			why = fmt.Sprintf("a batch of %v without a number", register.Writer(number(id, 1)))
+		id := field.Part(part, 1)
+		numbers[field.Number(id, 1)] = field.Number(id, 2)
+		if field.Number(id, 2) == 0 {
+			why = fmt.Sprintf("a batch of %v without a number", register.Writer(field.Number(id, 1)))
 		}
 	})
-	_ = fields(before, func(field int, _ uint64, part []byte) {
-		if field != 3 {
+	_ = field.Visit(before, func(which int, _ uint64, part []byte) {
+		if which != 3 {
 			return
 		}
-		id := message(part, 1)
-		if n, known := numbers[number(id, 1)]; known && n < number(id, 2) {
-			why = fmt.Sprintf("number %d of %v, not %d", n, register.Writer(number(id, 1)), number(id, 2))
+		id := field.Part(part, 1)
+		if n, known := numbers[field.Number(id, 1)]; known && n < field.Number(id, 2) {
+			why = fmt.Sprintf("number %d of %v, not %d", n, register.Writer(field.Number(id, 1)), field.Number(id, 2))
 		}
 	})
 	return why
@@ -177,22 +177,20 @@ type aWrite struct {
 	votedFor, decided uint64 // timestamps of its tags
 }
 
-// writes lists those of a GusRecord.
-func writes(raw []byte) iter.Seq[aWrite] {
-	return func(yield func(aWrite) bool) {
-		goesOn := true
-		_ = fields(raw, func(field int, _ uint64, part []byte) {
-			if field == 6 && goesOn {
-				goesOn = yield(readWrite(part))
-			}
-		})
-	}
+// writes appends those of a GusRecord.
+func writes(all []aWrite, raw []byte) []aWrite {
+	_ = field.Visit(raw, func(which int, _ uint64, part []byte) {
+		if which == 6 {
+			all = append(all, readWrite(part))
+		}
+	})
+	return all
 }
 
 // readWrite reads a GusWrite.
 func readWrite(raw []byte) (w aWrite) {
-	_ = fields(raw, func(field int, n uint64, _ []byte) {
-		switch field {
+	_ = field.Visit(raw, func(which int, n uint64, _ []byte) {
+		switch which {
 		case 1:
 			w.origin.Timestamp = n
 		case 2:
@@ -214,11 +212,11 @@ func readWrite(raw []byte) (w aWrite) {
 	return w
 }
 
-// writeOf is what a record of Gus has of one write; it reports false if it has nothing.
-func writeOf(raw []byte, origin register.Carstamp) (aWrite, bool) {
-	for w := range writes(raw) {
-		if w.origin == origin {
-			return w, true
+// writeOf is what a record of Gus has of one of its writes; it reports false if it has nothing.
+func writeOf(all []aWrite, origin register.Carstamp) (aWrite, bool) {
+	for i := range all {
+		if all[i].origin == origin {
+			return all[i], true
 		}
 	}
 	return aWrite{}, false

@@ -27,6 +27,7 @@ type Run struct {
 	Broken error // the first rule that was broken, as people are told; nil: none
 
 	said, left *peerv1.Message // the last ones: most go to several members
+	writes     [2][]aWrite     // space for those of a record, and of the one before it
 
 	named     map[name]content             // what names stand for; never ranged over
 	questions map[question][]claim         // what is claimed by whoever answers; never ranged over

@@ -8,6 +8,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/field"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -201,14 +202,14 @@ func holdsCarstamp(has Records, key []byte, c register.Carstamp) (known, holds b
 		return true, err == nil && !f.carstamp.Less(c)
 	}
 	if raw, ok := has(recordKey(acceptors, key)); ok {
-		return true, number(raw, 6) >= c.Timestamp // RMWPaxosRecord.timestamp, which counts the changes
+		return true, field.Number(raw, 6) >= c.Timestamp // RMWPaxosRecord.timestamp, which counts the changes
 	}
 	if raw, ok := has(recordKey(undecided, key)); ok {
 		f, _, err := read([]byte{undecided}, raw)
 		if err != nil || !f.carstamp.Less(c) {
 			return true, err == nil
 		}
-		for w := range writes(raw) {
+		for _, w := range writes(nil, raw) {
 			holds = holds || w.origin.Writer == c.Writer && max(w.votedFor, w.decided) >= c.Timestamp
 		}
 		return true, holds

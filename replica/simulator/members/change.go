@@ -1,6 +1,7 @@
 package members
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/georegister/georegister/replica/simulator/check"
@@ -47,9 +48,7 @@ func (m *Manager) step() {
 	case c != nil && !c.concluded:
 		s.Join, s.Leave = m.founders(c), c.leaving
 	}
-	d := membership.Decide(s)
-	m.Breaches(check.Decision(s, d))
-	m.Breaches(check.Wanted(s, d))
+	d := m.decide(s)
 	switch {
 	case d.Err != nil:
 	case d.Changed():
@@ -62,6 +61,26 @@ func (m *Manager) step() {
 		m.wanted = m.wanted[1:]
 		m.begin(f, v.View)
 	}
+}
+
+// decision is what was decided, and from what.
+type decision struct {
+	record int // the position of the view
+	from   membership.Snapshot
+	membership.Decision
+}
+
+// decide decides on a change, and judges the decision: once where a round finds all as the one before it did.
+func (m *Manager) decide(s membership.Snapshot) membership.Decision {
+	from := s
+	from.View = view.View{} // its position tells as much
+	if m.decided == nil || m.decided.record != m.Record || !reflect.DeepEqual(m.decided.from, from) {
+		d := membership.Decide(s)
+		m.Breaches(check.Decision(s, d))
+		m.Breaches(check.Wanted(s, d))
+		m.decided = &decision{m.Record, from, d}
+	}
+	return m.decided.Decision
 }
 
 // Take records what was decided on a change.

@@ -29,7 +29,8 @@ type Network struct {
 	sites []int // of the nodes, by their positions in the environment
 	links []link
 
-	scratch []byte // of unchanged
+	scratch []byte  // of unchanged
+	encoded encoded // the last message that was
 }
 
 // link is one direction between two nodes (or from the clients of a node's site to another node).

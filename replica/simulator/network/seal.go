@@ -3,6 +3,7 @@ package network
 import (
 	"bytes"
 	"slices"
+	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 )
@@ -21,16 +22,26 @@ func (n *Network) seal(m Message) *sealed {
 	if !n.env.Sealed {
 		return s
 	}
-	wire, err := m.Content.MarshalVT()
-	if err != nil {
-		n.Fail("encode a %s: %w", m.Content.Kind, err)
-		return s
+	if last := &n.encoded; last.content != m.Content || last.at != n.Now { // most go to several members
+		wire, err := m.Content.MarshalVT()
+		if err != nil {
+			n.Fail("encode a %s: %w", m.Content.Kind, err)
+			return s
+		}
+		*last = encoded{m.Content, n.Now, wire}
 	}
-	s.wire, s.Content = wire, &peerv1.Message{}
-	if err := s.Content.UnmarshalVT(wire); err != nil {
+	s.wire, s.Content = n.encoded.wire, &peerv1.Message{}
+	if err := s.Content.UnmarshalVT(s.wire); err != nil {
 		n.Fail("decode a %s: %w", m.Content.Kind, err)
 	}
 	return s
+}
+
+// encoded is a message in its wire format, and when it was brought into that.
+type encoded struct {
+	content *peerv1.Message
+	at      time.Duration
+	wire    []byte
 }
 
 // unchanged reports whether the sender left a message as it was when it was sent.

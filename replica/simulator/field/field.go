@@ -1,10 +1,11 @@
-package invariant
+// Package field reads single fields of encoded messages. What checks hold records and messages against is read at each
+// step of a run, and most of what these hold is of no interest there.
+package field
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// fields visits the fields of an encoded message: numbers, and parts that are bytes or messages themselves. Records are
-// read in this way because they are read at each step of a run, and most of what they hold is of no interest here.
-func fields(raw []byte, visit func(field int, n uint64, part []byte)) error {
+// Visit visits the fields of an encoded message: numbers, and parts that are bytes or messages themselves.
+func Visit(raw []byte, visit func(field int, n uint64, part []byte)) error {
 	for len(raw) > 0 {
 		field, n, part, size := next(raw)
 		if size < 0 {
@@ -54,14 +55,14 @@ func find(raw []byte, wanted int) (n uint64, part []byte) {
 	return 0, nil
 }
 
-// number is a field that is a number; 0 if it is left out.
-func number(raw []byte, field int) uint64 {
+// Number is a field that is a number; 0 if it is left out.
+func Number(raw []byte, field int) uint64 {
 	n, _ := find(raw, field)
 	return n
 }
 
-// message is a field that is a message; nil if it is left out.
-func message(raw []byte, field int) []byte {
+// Part is a field that is bytes or a message; nil if it is left out.
+func Part(raw []byte, field int) []byte {
 	_, part := find(raw, field)
 	return part
 }
