@@ -55,7 +55,7 @@ PURE := replica/register replica/view replica/membership replica/capability repl
 	controllers/decide witness/cache witness/core dev/decide \
 	replica/simulator/machine replica/simulator/faults replica/simulator/schedule replica/simulator/diagram replica/simulator/network \
 	replica/simulator/clients replica/simulator/cluster replica/simulator/members replica/simulator/injection replica/simulator/coverage \
-	replica/simulator/invariant replica/simulator/field
+	replica/simulator/invariant replica/simulator/field replica/simulator/directed
 # test/e2e runs programs that are built without the race detector, and test/layout reads files.
 UNRACED := $(PURE) replica/simulator test/e2e test/layout
 

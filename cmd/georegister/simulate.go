@@ -164,7 +164,8 @@ func newSimulateCommand() *cobra.Command {
 		"simulated time, at most 24h; figures leave out its first and last twelfth")
 	flags.Uint64Var(&f.seed, "seed", 1, "what everything random comes from; with --soak, the first one")
 	flags.StringVar(&f.faults, "faults", "none",
-		fmt.Sprintf("none, all, or a list of %v, and with --soak %v, which are how schedules are drawn",
+		fmt.Sprintf("none, all, or a list of %v, and with --soak %v, which are how schedules are drawn: with directed "+
+			"one of eight is one in which something rare is likely, and without faults beside it all are",
 			faults.Without(faults.Kinds(), faults.Variations()...), faults.Variations()))
 	flags.IntVar(&f.tolerance, "fault-tolerance", 0,
 		"how many members may be lost at once, as faultTolerance of a manifest: with gus and more than 5 sites other "+
@@ -401,6 +402,9 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kin
 		}
 		options.Members = []int{n}
 	} else if options.Members, err = s.sizes(kinds); err != nil {
+		return err
+	}
+	if err := s.directed(&options); err != nil {
 		return err
 	}
 	corpus, err := s.readCorpus(f.corpus, kinds)

@@ -15,6 +15,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator"
+	"github.com/georegister/georegister/replica/simulator/directed"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/replica/view"
@@ -27,6 +28,7 @@ const allProtocols = "all"
 // simulated is a protocol that the simulator runs.
 type simulated struct {
 	name        string          // of the protocol or its variant, as it was given
+	variant     string          // what it is by its options, for what is listed by variants
 	start       simulator.Start // nil with masters, whose world with masters and witnesses the simulator makes itself
 	partitioned *definition.Partitioned
 	row         capability.Protocol
@@ -61,6 +63,12 @@ func findSimulated(name string, tolerance, fragments int) (simulated, error) {
 		}
 		s.tolerance = max(tolerance, 1) // with any minority lost, one fragment would be all of the value
 		s.losses = s.tolerance
+	}
+	s.variant = entry.Name()
+	for _, v := range entry.Variants {
+		if (v.DataFragments > 0) == (fragments > 0) && (fragments > 0 || tolerance > 0) {
+			s.variant = v.Name
+		}
 	}
 	if entry.Partitioned == nil {
 		s.start = simulator.Member(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) member.Inner {
@@ -171,6 +179,21 @@ func (s simulated) sizes(kinds []faults.Kind) (sizes []int, err error) {
 	return sizes, nil
 }
 
+// directed has schedules be directed ones where kinds list that: those of the protocol with the numbers of members that
+// the options have.
+func (s simulated) directed(options *schedule.Options) error {
+	if !slices.Contains(options.Faults, faults.Directed) {
+		return nil
+	}
+	some := directed.Of(s.variant, s.partitioned != nil, options.Members)
+	if len(some) == 0 && len(faults.Without(options.Faults, faults.Variations()...)) == 0 {
+		return fmt.Errorf("--faults: %s has no directed schedules with %v members; give other --sites, or faults "+
+			"beside directed", s.name, options.Members)
+	}
+	options.Directed = directed.Draws(some)
+	return nil
+}
+
 // fragmentSizes are those of sizes with fragments: where members change, all that can have as many as were asked for,
 // since a disk knows for good how many restore a value.
 func (s simulated) fragmentSizes(change bool) (sizes []int, err error) {
@@ -200,7 +223,7 @@ func (s simulated) parseFaults(list string, soak bool) ([]faults.Kind, error) {
 		known = faults.WithStableMembers(known)
 	}
 	if soak {
-		known = append(known, faults.Mix, faults.Burst)
+		known = append(known, faults.Mix, faults.Directed)
 	} else { // what an experiment measures is of the bounds that clusters run with
 		known = faults.Without(known, faults.Variations()...)
 	}

@@ -2,15 +2,12 @@ package simulator
 
 import (
 	"context"
-	"fmt"
 	"testing"
-	"time"
 
 	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/faults"
 
 	"github.com/georegister/georegister/replica/protocol/abd"
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/test/mutants"
 )
@@ -99,46 +96,6 @@ func TestMistakesOfABDAreFound(t *testing.T) {
 		{"member/transfer-from-one", wipes, 0, 1000},
 		// quorum/count-dead-disks and member/keep-incarnation: see TestLostDisksAreFenced.
 	})
-}
-
-// drawGoneHolder makes a schedule in which the acknowledgement of a write's second phase is on its way for so long that
-// the disk it tells of is lost meanwhile, and the member is back with what those have who have not heard of the write.
-// The writer has heard of that, from operations on another key. One more member then holds the write, and the others are
-// read.
-func drawGoneHolder(seed uint64) schedule.Schedule {
-	const ms = time.Millisecond
-	s, draw := pentagon(seed)
-	rtt := s.Environment.Network.RTT
-	for a := range 5 {
-		for b := range 5 {
-			if a != b && a != 0 && b != 0 {
-				rtt[a][b] = 4 * ms
-			}
-		}
-	}
-	rtt[0][1], rtt[1][0] = 160*ms, 160*ms
-	s.Environment.Retry, s.Environment.Suspect = 200*ms, 600*ms
-	loss := 245*ms + draw.Between(0, 20*ms)
-	s.Faults = []faults.Fault{
-		{Kind: faults.Loss, Node: 0, At: loss, For: 485*ms - loss, Rate: 400 + draw.Below(400)},
-		{Kind: faults.Wipe, Node: 1, At: 340*ms + draw.Between(0, 35*ms), For: draw.Between(ms, 5*ms)},
-	}
-	plan(&s, 1, 10*ms, register.Operation{Kind: register.Write, Value: register.Value("before")})
-	plan(&s, 0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("acknowledged")})
-	for home := 1; home < 5; home++ {
-		other := schedule.Plan{Home: home}
-		for at := 360 * ms; at < 430*ms; at += draw.Between(5*ms, 15*ms) {
-			other.Operations = append(other.Operations, schedule.Planned{At: at, Operation: register.Operation{
-				Kind: register.Write, Key: schedule.MixedPrefix + "1", Value: register.Value(fmt.Sprint(home, at)),
-			}})
-		}
-		s.Clients = append(s.Clients, other)
-		for i := range time.Duration(4) {
-			plan(&s, home, 490*ms+draw.Between(0, 10*ms)+i*20*ms, register.Operation{Kind: register.Read})
-		}
-	}
-	s.Settle = 1000 * ms
-	return s
 }
 
 // What random schedules come to too seldom.

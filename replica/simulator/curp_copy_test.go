@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/georegister/georegister/replica/simulator/faults"
@@ -65,20 +64,6 @@ func TestAnOldCopyThatIsTrustedIsFoundInCURP(t *testing.T) {
 		{"curp/trust-old-witness alone", believing(drawCopyBurst(faults.WitnessCopy)), 60, 1000, ""},
 		{"curp/trust-old-witness on a volume", believing(drawCopyBurst(faults.VolumeCopy)), 760, 1000, ""},
 	})
-}
-
-// drawGoneBack has all disks that go back be of one kind.
-func drawGoneBack(kind faults.Kind) func(seed uint64) schedule.Schedule {
-	draw := drawn(curpOptions(faults.OldCopy))
-	return func(seed uint64) schedule.Schedule {
-		s := draw(seed)
-		for i := range s.Faults {
-			if slices.Contains([]faults.Kind{faults.OldCopy, faults.WitnessCopy, faults.VolumeCopy}, s.Faults[i].Kind) {
-				s.Faults[i].Kind = kind
-			}
-		}
-		return s
-	}
 }
 
 // believing has clients notice that a witness is believed which must not be: nobody else does.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curpraft"
@@ -13,7 +12,6 @@ import (
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/raft"
 	"github.com/georegister/georegister/replica/simulator/faults"
-	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/test/mutants"
 )
@@ -108,76 +106,6 @@ func TestMistakesOfCURPRaftAreFound(t *testing.T) {
 		})
 	}
 	mustFindEach(t, Member(shortCURPRaft), byClass(harm), []hunt{{"member/vote-at-once", wipes, 0, 500}})
-}
-
-// drawHeard is drawLeaderLoss with five members and a leader of whom one other hears alone before it is lost: clients at
-// both go on by what witnesses save, and the others know of nothing else.
-func drawHeard(seed uint64) schedule.Schedule {
-	s := schedule.OfFive(seed, drawLeaderLoss)
-	draw := kernel.NewStream(seed, kernel.ForSchedule, 22)
-	trip, lost := s.Environment.Retry, s.Faults[0]
-	cut := lost.At - draw.Between(trip/2, 3*trip)
-	s.Faults = []faults.Fault{
-		{Kind: faults.Partition, Node: 0, At: cut, For: lost.At - cut, Side: 1<<0 | 1<<1, OneWay: true}, lost,
-	}
-	for c := range 8 {
-		s.Clients[c].Home = draw.Below(2)
-	}
-	return s
-}
-
-// drawUnsent is drawLeaderLoss with a leader of whom one other hears at most, and of three members nobody, before it is
-// lost, often with all others; its disk may be slow, and some records of what it hears are lost, or late.
-func drawUnsent(seed uint64) schedule.Schedule {
-	s := drawLeaderLoss(seed)
-	draw := kernel.NewStream(seed, kernel.ForSchedule, 21)
-	n, trip, lost := len(s.Environment.Network.Sites), s.Environment.Retry, s.Faults[0]
-	cut := lost.At - draw.Between(trip/2, 3*trip)
-	from := cut - 2*trip
-	hearer := n / 5 // 0: nobody else
-	s.Faults = []faults.Fault{{Kind: faults.Partition, Node: 0, At: cut, For: 14 * trip, Side: 1 | 1<<hearer, OneWay: true}}
-	if draw.Chance(500) { // nor does it send what its own disk has yet to store
-		s.Environment.Disks[0] = schedule.Window{Low: trip / 2, High: 2 * trip}
-	}
-	if draw.Chance(600) {
-		s.Faults = append(s.Faults, lost)
-	}
-	if draw.Chance(300) { // with who has heard of it
-		s.Faults = append(s.Faults, faults.Fault{
-			Kind: faults.Crash, Node: 1, At: lost.At + draw.Between(0, trip), For: 20 * trip, Rate: 500,
-		})
-	}
-	if draw.Chance(500) { // some records don't arrive
-		s.Faults = append(s.Faults, faults.Fault{
-			Kind: faults.Loss, Node: []int{0, n - 1}[draw.Below(2)], At: from, For: lost.At - from, Rate: 300 + draw.Below(500),
-		})
-	}
-	if draw.Chance(500) { // or late
-		s.Faults = append(s.Faults, faults.Fault{
-			Kind: faults.Reorder, Everywhere: true, At: from, For: lost.At - from, Rate: 700,
-			Size: draw.Between(trip, 2*s.Environment.Suspect+2*trip),
-		})
-	}
-	if draw.Chance(300) { // all lose power
-		for other := 1; other < n; other++ {
-			s.Environment.Disks[other] = schedule.Window{Low: trip / 8, High: trip / 2}
-			s.Faults = append(s.Faults, faults.Fault{
-				Kind: faults.Crash, Node: other, At: lost.At, For: draw.Between(time.Millisecond, trip),
-			})
-		}
-	}
-	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
-	few := draw.Chance(500)
-	for c := range 8 {
-		p := &s.Clients[c]
-		p.Home = []int{0, hearer, n - 1}[draw.Below(3)]
-		for i := range p.Operations {
-			if op := &p.Operations[i].Operation; few {
-				op.Key = strings.TrimRight(op.Key, "0123456789") + "0"
-			}
-		}
-	}
-	return s
 }
 
 // The other mutants are found where a leader is lost that few have heard. A script shows curpraft/keep-accepting step by

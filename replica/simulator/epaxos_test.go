@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"testing"
-	"time"
 
 	"github.com/georegister/georegister/replica/simulator/faults"
 
@@ -90,13 +89,6 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 		// instance/one-ballot: see below. Of lost disks: see TestMistakesOfLostDisksAreFound. answer-named
 		// and keep-agreed: see the protocol's own tests.
 	})
-}
-
-// drawInterferingDuel is drawDuel with a write that c's rmw interferes with: without it, all have the same attributes.
-func drawInterferingDuel(seed uint64) schedule.Schedule {
-	s := drawDuel(seed)
-	s.Clients[0].Operations[0].At = 155 * time.Millisecond
-	return s
 }
 
 func TestRareMistakesOfEPaxosAreFound(t *testing.T) {

@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"testing"
-	"time"
 
 	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/faults"
@@ -11,7 +10,6 @@ import (
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/quorum"
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/test/mutants"
 )
@@ -127,66 +125,6 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 	program.Run(t, "gus/wait-for-forgetful", "gus/wait-for-forgetful", func(t *testing.T) {
 		mustFind(t, drawn(all), forgetfulGus(2), 0, 200, found(check.Stuck))
 	})
-}
-
-// drawPreempted makes a schedule in which a writer changes its tag while others have the write decided without it. Of
-// five members, one (1) has made tags that the others did not hear of; so it finds the tag stale that a writer (0)
-// sends to all. Then the two are cut off, with the writer's COMMIT under way. The other three hold the first tag; a
-// read among them has it decided, and another write follows. When the writer is back, it must not have a second tag.
-// Random schedules come to this too seldom.
-func drawPreempted(seed uint64) schedule.Schedule {
-	const ms = time.Millisecond
-	s, draw := pentagon(seed)
-	cut := 116*ms + draw.Between(0, 14*ms)
-	s.Faults = []faults.Fault{
-		{Kind: faults.Partition, Everywhere: true, At: 50 * ms, For: 49 * ms, Side: 1 << 1, Rate: 1000},
-		{Kind: faults.Partition, Everywhere: true, At: cut, For: 600*ms - cut, Side: 1<<0 | 1<<1, Rate: 1000},
-	}
-	for i := range time.Duration(3) {
-		plan(&s, 1, 90*ms+i*ms/2, register.Operation{Kind: register.Write, Value: register.Value("unheard" + string(rune('0'+i)))})
-	}
-	plan(&s, 0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("preempted")})
-	for home := 2; home < 5; home++ {
-		plan(&s, home, 200*ms+draw.Between(0, 50*ms), register.Operation{Kind: register.Read})
-	}
-	plan(&s, 3, 450*ms, register.Operation{Kind: register.Write, Value: register.Value("later")})
-	for home := range 5 {
-		for i := range time.Duration(5) {
-			plan(&s, home, 500*ms+i*100*ms, register.Operation{Kind: register.Read})
-		}
-	}
-	s.Settle = 1200 * ms
-	return s
-}
-
-// drawOutvoted is drawPreempted in which one of the three has the first tag decided, but the others are not told: it
-// writes once more, and is cut off in turn. Who reads then has the write decided again, and finds votes for both tags.
-func drawOutvoted(seed uint64) schedule.Schedule {
-	const ms = time.Millisecond
-	s, draw := pentagon(seed)
-	cut := 116*ms + draw.Between(0, 14*ms)
-	back := 400 * ms
-	s.Faults = []faults.Fault{
-		{Kind: faults.Partition, Everywhere: true, At: 50 * ms, For: 49 * ms, Side: 1 << 1, Rate: 1000},
-		{Kind: faults.Partition, Everywhere: true, At: cut, For: back - cut, Side: 1<<0 | 1<<1, Rate: 1000},
-		{Kind: faults.Loss, Node: 2, At: 200 * ms, For: back - 200*ms, Rate: 300 + draw.Below(400)},
-		{Kind: faults.Partition, Everywhere: true, At: back, For: 600 * ms, Side: 1 << 2, Rate: 1000},
-	}
-	for i := range time.Duration(3) {
-		plan(&s, 1, 90*ms+i*ms/2, register.Operation{Kind: register.Write, Value: register.Value("unheard" + string(rune('0'+i)))})
-	}
-	plan(&s, 0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("preempted")})
-	s.Clients = append(s.Clients, schedule.Plan{Home: 2, Operations: []schedule.Planned{
-		{At: 200 * ms, Operation: register.Operation{Kind: register.Read, Key: schedule.MixedPrefix + "0"}},
-		{At: 210 * ms, Operation: register.Operation{Kind: register.Write, Key: schedule.MixedPrefix + "0", Value: register.Value("later")}},
-	}})
-	for home := range 5 {
-		for i := range time.Duration(8) {
-			plan(&s, home, back+20*ms+i*100*ms, register.Operation{Kind: register.Read})
-		}
-	}
-	s.Settle = 1300 * ms
-	return s
 }
 
 // What random schedules come to too seldom.

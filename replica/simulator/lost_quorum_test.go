@@ -5,24 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/georegister/georegister/replica/simulator/faults"
-	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/simulator/members"
 
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/replica/view"
 	"github.com/georegister/georegister/test/mutants"
 )
-
-// drawLostQuorum is a schedule in which a quorum is lost.
-func drawLostQuorum(seed uint64) schedule.Schedule {
-	options := curpOptions(faults.Without(plain(faults.CURPKinds()), faults.LostQuorum)...)
-	s := schedule.Draw(seed, options)
-	s.AddLostQuorum(kernel.NewStream(seed, kernel.ForPartitions, 5), len(s.Environment.Network.Sites))
-	return s
-}
 
 func TestALostQuorumThatIsGivenUpTooSoonIsFound(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@
 //	machine    disks, logs and clocks
 //	faults     what can go wrong
 //	schedule   what one seed draws: environment, operations, faults
+//	directed   schedules in which something rare is likely
 //	diagram    how a run is shown
 //	field      single fields of encoded messages
 //	check      what a history has to be

@@ -2,21 +2,7 @@ package simulator
 
 import (
 	"testing"
-
-	"github.com/georegister/georegister/replica/simulator/faults"
-	"github.com/georegister/georegister/replica/simulator/kernel"
-
-	"github.com/georegister/georegister/replica/simulator/schedule"
 )
-
-// drawSplit is a schedule in which partitions are split.
-func drawSplit(seed uint64) schedule.Schedule {
-	options := curpOptions(faults.Without(plain(faults.CURPKinds()), faults.Split)...)
-	s := schedule.Draw(seed, options)
-	options.Faults = faults.CURPKinds()
-	s.AddSplits(kernel.NewStream(seed, kernel.ForPartitions, 7), len(s.Environment.Network.Sites), options)
-	return s
-}
 
 // Partitions are split in each schedule.
 func TestCURPSurvivesSplits(t *testing.T) {

@@ -61,6 +61,10 @@ var areas = []struct {
 		"replica/register", "replica/view", "replica/membership", "replica/protocol", "replica/profile", "replica/simulator/kernel",
 		"replica/simulator/faults",
 	}},
+	{"replica/simulator/directed", []string{
+		"replica/register", "replica/membership", "replica/protocol", "replica/profile", "replica/simulator/kernel",
+		"replica/simulator/faults", "replica/simulator/schedule",
+	}},
 	{"replica/simulator/coverage", []string{"replica/register", "replica/simulator/schedule"}},
 	{"replica/simulator/field", nil},
 	{"replica/simulator/check", []string{
@@ -201,6 +205,7 @@ var pure = []string{"replica/register", "replica/view", "replica/membership", "r
 	"replica/simulator/machine", "replica/simulator/faults", "replica/simulator/schedule", "replica/simulator/diagram",
 	"replica/simulator/network", "replica/simulator/clients", "replica/simulator/cluster", "replica/simulator/members",
 	"replica/simulator/injection", "replica/simulator/coverage", "replica/simulator/invariant", "replica/simulator/field",
+	"replica/simulator/directed",
 }
 
 // impure lists what lets a package see the machine, the time, chance or another goroutine.

@@ -45,11 +45,12 @@ const InFlight Kind = "in-flight"
 // suspect each other at once; clocks that stand still in a pause.
 const Mix Kind = "mix"
 
-// Burst is no fault either: some schedules are made to lose leaders or masters with much in progress.
-const Burst Kind = "burst"
+// Directed is no fault either: some schedules are ones in which something rare is likely, and without any faults
+// beside it all are.
+const Directed Kind = "directed"
 
 // Variations are the kinds that say how schedules are drawn, and are no faults.
-func Variations() []Kind { return []Kind{Limits, InFlight, Mix, Burst} }
+func Variations() []Kind { return []Kind{Limits, InFlight, Mix, Directed} }
 
 // The kinds of faults of worlds with masters and witnesses.
 const (

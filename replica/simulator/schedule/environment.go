@@ -52,8 +52,8 @@ func (e *Environment) StaleBound() time.Duration {
 	return e.Partitioned.Sync.WithDefaults().Lease
 }
 
-// drawNetwork makes a network of so many sites, with round trips in a range.
-func drawNetwork(draw kernel.Stream, name string, n int, least, most time.Duration) profile.Profile {
+// DrawNetwork makes a network of so many sites, with round trips in a range.
+func DrawNetwork(draw kernel.Stream, name string, n int, least, most time.Duration) profile.Profile {
 	network := profile.Profile{Name: name, RTT: make([][]time.Duration, n)}
 	for a := range n {
 		network.Sites = append(network.Sites, "site-"+strconv.Itoa(a+1))
@@ -68,7 +68,7 @@ func drawNetwork(draw kernel.Stream, name string, n int, least, most time.Durati
 }
 
 func drawEnvironment(draw kernel.Stream, n, shards int) Environment {
-	network := drawNetwork(draw, "random", n, 4*time.Millisecond, 60*time.Millisecond)
+	network := DrawNetwork(draw, "random", n, 4*time.Millisecond, 60*time.Millisecond)
 	env := Environment{
 		Network: network, Shards: shards, Sealed: true, Skewed: true, Shuffled: draw.Chance(500),
 		ClientRTT: profile.Local,

@@ -19,7 +19,8 @@ func (s *Schedule) drawLimits(options Options) {
 		return
 	}
 	s.Environment.Tuning = drawTuning(draw, s.Environment.Retry)
-	if slices.Contains(options.Faults, faults.Change) || slices.Contains(options.Faults, faults.Outage) {
+	changes := slices.ContainsFunc(s.Faults, func(f faults.Fault) bool { return f.Kind == faults.Change })
+	if changes || slices.Contains(options.Faults, faults.Change) || slices.Contains(options.Faults, faults.Outage) {
 		// A member of Gus that has forgotten a write tells nothing of it, for good. Where others have left or are lost, too, a
 		// read may wait for a newer write, and none comes in the end.
 		s.Environment.Tuning.Writes = 0

@@ -3,6 +3,7 @@ package schedule
 import (
 	"slices"
 
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
 )
@@ -71,38 +72,32 @@ func mixed(seed uint64, options Options) (Options, func(*Schedule)) {
 	}
 }
 
-// burst is the schedule of a seed that is a burst, if Burst has it be one.
-func burst(seed uint64, options Options) (s Schedule, is bool) {
+// Directed makes the schedule of a seed in which something rare is likely.
+type Directed func(seed uint64, options Options) Schedule
+
+// directed is the schedule of a seed that is a directed one, if Directed has it be one: one of eight, or all if no faults
+// are to be drawn.
+func directed(seed uint64, options Options) (s Schedule, is bool) {
 	draw := kernel.NewStream(seed, kernel.ForMix, 1)
-	if !slices.Contains(options.Faults, faults.Burst) || !draw.Chance(120) {
+	if !slices.Contains(options.Faults, faults.Directed) || len(options.Directed) == 0 {
 		return s, false
 	}
-	if p := options.Partitioned; p != nil {
-		switch draw.Below(6) {
-		case 0, 1:
-			s = Burst(seed, p)
-		case 2:
-			s = TakenBack(seed, p)
-		case 3:
-			s = Leases(seed, p)
-		case 4:
-			s = CopyBurst(seed, p, []faults.Kind{faults.WitnessCopy, faults.VolumeCopy}[draw.Below(2)])
-		case 5: // the machine of the master is suspended
-			s = Burst(seed, p)
-			s.Faults[0].Kind, s.Faults[0].Everywhere, s.Faults[0].Side = faults.Pause, false, 0
-		}
+	if len(faults.Without(options.Faults, faults.Variations()...)) > 0 && !draw.Chance(125) {
+		return s, false
+	}
+	s = options.Directed[draw.Below(len(options.Directed))](seed, options)
+	s.Environment.OperatorPolicy = options.OperatorPolicy
+	if s.Environment.Partitioned != nil {
 		s.Environment.Doubtful = s.Environment.Doubtful || draw.Chance(500) // witnesses that restart are vouched for
 	} else {
-		s = LeaderLoss(seed, options)
-		if !slices.Contains(options.Members, len(s.Environment.Network.Sites)) {
-			return s, false
-		}
 		s.Environment.Losses, s.Environment.Data = options.Losses, options.Data
 	}
-	s.drawLimits(options)
+	if s.Environment.Tuning == (protocol.Tuning{}) {
+		s.drawLimits(options)
+	}
 	s.drawInFlight(options)
 	s.DrawStale(options.Stale)
-	if options.Regular {
+	if options.Regular && !s.Environment.Regular {
 		s.drawSessions(options)
 	}
 	s.sortFaults()

@@ -10,9 +10,9 @@ import (
 	"github.com/georegister/georegister/replica/simulator/kernel"
 )
 
-// script makes operations whose answers tell as much as possible: written values are unique, counters and logs
+// Script makes operations whose answers tell as much as possible: written values are unique, counters and logs
 // show each execution, and compare-and-swap expects values that may well be there.
-type script struct {
+type Script struct {
 	draw  kernel.Stream
 	rmws  int
 	Reads int // of 1000 operations that are no rmws
@@ -20,13 +20,14 @@ type script struct {
 	count int
 	last  map[string]register.Value // of each key; never ranged over
 
-	large      int  // bytes of each second value that is written; 0: all are short
-	idempotent bool // updates are those that may be applied more than once
+	Large      int  // bytes of each second value that is written; 0: all are short
+	Idempotent bool // updates are those that may be applied more than once
 }
 
-func NewScript(draw kernel.Stream, rmws int) *script {
+// NewScript draws what a script is like: with so many rmws of 1000 operations.
+func NewScript(draw kernel.Stream, rmws int) *Script {
 	reads := 200 + draw.Below(600)
-	return &script{draw: draw, rmws: rmws, Reads: reads, Keys: 1 + draw.Below(10)/7, last: map[string]register.Value{}}
+	return &Script{draw: draw, rmws: rmws, Reads: reads, Keys: 1 + draw.Below(10)/7, last: map[string]register.Value{}}
 }
 
 // Prefixes of keys tell which operations touch them.
@@ -36,9 +37,9 @@ const (
 	MixedPrefix   = "mixed-"   // everything
 )
 
-func (s *script) Operation() register.Operation {
+func (s *Script) Operation() register.Operation {
 	s.count++
-	if s.idempotent {
+	if s.Idempotent {
 		return s.repeatable()
 	}
 	prefix := MixedPrefix
@@ -59,7 +60,7 @@ func (s *script) Operation() register.Operation {
 	}
 }
 
-func (s *script) mixed(key string) register.Operation {
+func (s *Script) mixed(key string) register.Operation {
 	unique := strconv.Itoa(s.count * 1000) // an integer, so that add applies to it
 	switch {
 	case s.draw.Chance(s.rmws):
@@ -68,7 +69,7 @@ func (s *script) mixed(key string) register.Operation {
 		if s.draw.Chance(40) {
 			return register.Operation{Kind: register.Write, Key: key} // deletes
 		}
-		if short := s.large - len(unique); short > 0 && s.count%2 == 0 {
+		if short := s.Large - len(unique); short > 0 && s.count%2 == 0 {
 			unique = strings.Repeat("0", short) + unique // the same integer
 		}
 		s.last[key] = register.Value(unique)
@@ -77,7 +78,7 @@ func (s *script) mixed(key string) register.Operation {
 	return register.Operation{Kind: register.Read, Key: key}
 }
 
-func (s *script) rmw(key, unique string) register.Operation {
+func (s *Script) rmw(key, unique string) register.Operation {
 	switch s.draw.Below(8) {
 	case 0, 1:
 		expected := string(s.last[key])
@@ -112,7 +113,7 @@ const (
 
 // repeatable is a read, or an update that may be applied more than once: with versions that grow, but for some, or of
 // members most of which are new. On mixed keys one function refuses what the other has made.
-func (s *script) repeatable() register.Operation {
+func (s *Script) repeatable() register.Operation {
 	prefix := []string{newestPrefix, newestPrefix, membersPrefix, membersPrefix, MixedPrefix}[s.draw.Below(5)]
 	key := prefix + strconv.Itoa(s.draw.Below(s.Keys))
 	if s.draw.Chance(s.Reads) {
@@ -131,7 +132,7 @@ func (s *script) repeatable() register.Operation {
 
 // contend has operations meet more often than those of other schedules: a regular read differs from another one only
 // while a write is on its way. It returns how long a client takes for an operation.
-func (s *script) contend(draw kernel.Stream, pace time.Duration) time.Duration {
+func (s *Script) contend(draw kernel.Stream, pace time.Duration) time.Duration {
 	s.Keys = 1 + draw.Below(3)
 	if draw.Chance(600) {
 		s.rmws = FewRMWs

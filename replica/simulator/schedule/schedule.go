@@ -138,6 +138,9 @@ type Options struct {
 	OperatorPolicy bool // members change by the operator's policy in every world, not only in some
 	Dedicated      bool // every world's witnesses have pods of their own, not only some worlds'
 
+	// Directed are those of which a schedule is one, if Faults lists that; each has one of the numbers of Members.
+	Directed []Directed
+
 	changes int // of members, beyond the few that a schedule has
 }
 
@@ -169,7 +172,7 @@ func Draw(seed uint64, options Options) Schedule {
 		options.Members = []int{3, 5, 7}
 	}
 	options.Operations = cmp.Or(options.Operations, 100)
-	if s, is := burst(seed, options); is {
+	if s, is := directed(seed, options); is {
 		return s
 	}
 	options, mix := mixed(seed, options)
@@ -202,7 +205,7 @@ func Draw(seed uint64, options Options) Schedule {
 	}
 	script := NewScript(draw, options.RMWs)
 	script.Keys = cmp.Or(options.Keys, script.Keys)
-	script.idempotent, script.large = options.Idempotent, options.Large
+	script.Idempotent, script.Large = options.Idempotent, options.Large
 	if options.Partitioned != nil {
 		script.Keys = cmp.Or(options.Keys, 1+kernel.NewStream(seed, kernel.ForPartitions, 1).Below(8))
 	}

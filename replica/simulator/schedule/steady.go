@@ -140,7 +140,7 @@ func plain(seed uint64, n int, options Options) Schedule {
 	s := Schedule{Seed: seed, Environment: env}
 	script := NewScript(kernel.NewStream(s.Seed, kernel.ForSchedule, 0), options.RMWs)
 	script.Keys, script.Reads = 2, 500
-	script.idempotent, script.large = options.Idempotent, options.Large
+	script.Idempotent, script.Large = options.Idempotent, options.Large
 	for i := range n {
 		s.Clients = append(s.Clients, Plan{Home: i})
 	}

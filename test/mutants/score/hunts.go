@@ -32,13 +32,14 @@ const stays = "%s, members stay"
 const lossy = 40
 
 // kinds are the hunts with a protocol: in one few members crash and messages are lost, one is of all faults, in one members
-// stay, in one they change with few other faults, and in one disks are lost for good. The world of CURP always has changes
-// of masters.
+// stay, in one they change with few other faults, in one schedules are directed at what mistakes need, and in one disks are
+// lost for good. The world of CURP always has changes of masters.
 var kinds = []hunt{
 	{by: "%s, few members crash", arguments: []string{"--faults", crashes}, weight: 3, cost: 1, few: true},
 	{by: "%s", weight: 4, cost: 1},
 	{by: stays, arguments: []string{"--faults", stable}, weight: 2, cost: 1},
 	{by: "%s, members change", arguments: []string{"--faults", changes}, weight: 2, cost: 1},
+	{by: "%s, directed", arguments: []string{"--faults", "directed"}, weight: 3, cost: 1},
 	{by: "%s, disks lost", arguments: []string{"--lose", "1", "--sites", "5"}, weight: 1, cost: lossy},
 }
 

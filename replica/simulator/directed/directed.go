@@ -1,0 +1,151 @@
+// Package directed draws schedules in which something rare is likely, and which are general in their seeds.
+package directed
+
+import (
+	"slices"
+
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/schedule"
+)
+
+// Kind is a kind of such schedules.
+type Kind struct {
+	Name      string
+	Protocols []string // by the names of their variants; nil: all that have no masters
+	Members   []int    // how many its schedules have; nil: as many as others of the protocol
+	Is        string
+	draw      func(seed uint64, options schedule.Options) schedule.Schedule
+}
+
+// The protocols of which members of a quorum store registers, those whose operations are ordered by instances, and
+// those that have masters or leaders.
+var (
+	registers = []string{"abd", "caspaxos", "gryff", "gus", "rmwpaxos"}
+	quorums   = append([]string{"epaxos"}, registers...)
+	rounds    = []string{"caspaxos", "rmwpaxos"}
+	instances = []string{"epaxos", "gryff"}
+	leaders   = []string{"curpraft", "raft"}
+	masters   = []string{"curp"}
+	sessions  = []string{"caspaxos", "curpraft", "epaxos", "gryff", "raft", "rmwpaxos"}
+	fragments = []string{"gus-fragments"}
+)
+
+// kinds are all kinds, by what they are about.
+var kinds = []Kind{
+	{"lost-masters", masters, threeOrFive, "masters are lost with much that only witnesses have", of(LostMasters)},
+	{"masters-back", masters, threeOrFive, "a lost master is back while another one recovers its term", of(MastersBack)},
+	{"suspended-masters", masters, threeOrFive, "the machine of a master is suspended", of(SuspendedMasters)},
+	{"no-backups", masters, threeOrFive, "a master without backups crashes", of(NoBackups)},
+	{"empty-disks", masters, threeOrFive, "a member loses its disk shortly before the master is lost", of(EmptyDisks)},
+	{"copies-in-pages", masters, threeOrFive, "the same with a state of many pages", of(CopiesInPages)},
+	{"lost-quorums", masters, nil, "a quorum is lost for good, and given up", of(LostQuorums)},
+	{"splits", masters, nil, "partitions are split", of(Splits)},
+
+	{"leases-cut-off", masters, threeOrFive, "who reads under a lease is cut off, and masters follow it", of(LeasesCutOff)},
+	{"replaced-under-leases", masters, threeOrFive, "the same, and nobody stops", of(ReplacedUnderLeases)},
+	{"backups-on-both-sides", masters, five, "a master is cut off with one of two backups", of(BackupsOnBothSides)},
+	{"leases-heard-late", masters, threeOrFive, "a master that stood still hears old answers", of(LeasesHeardLate)},
+	{"backup-reads", masters, threeOrFive, "backups are read while messages are lost and late", of(BackupReads)},
+
+	{"old-witnesses", masters, five, "a witness's disk goes back before a master is lost", oldWitnesses(faults.WitnessCopy)},
+	{"old-volumes", masters, five, "so does the volume that it shares with a member", oldWitnesses(faults.VolumeCopy)},
+	{"old-members", masters, nil, "disks of members go back", oldCopies(faults.OldCopy)},
+	{"old-members-and-witnesses", masters, nil, "volumes of members and witnesses go back", oldCopies(faults.VolumeCopy)},
+	{"false-alarms", masters, threeOrFive, "witnesses are replaced that live on", of(FalseAlarms)},
+	{"views-told-to-few", masters, five, "the record of a view is lost that few hold", of(ViewsToldToFew)},
+	{"witnesses-asked-twice", masters, threeOrFive, "slow witnesses get requests twice, and all lose power", of(WitnessesAskedTwice)},
+	{"witnesses-restarted", masters, threeOrFive, "witnesses restart on the side of a former master", of(WitnessesRestarted)},
+
+	{"sessions-forgotten", masters, threeOrFive, "sessions are soon forgotten, and requests come late", of(SessionsForgotten)},
+	{"sessions-back-at-masters", masters, threeOrFive, "forgotten sessions of several clients come back", of(SessionsBackAtMasters)},
+	{"sessions-back", sessions, three, "the same without masters", of(SessionsBack)},
+	{"half-writes", []string{"gryffrsc"}, five, "a session has read a write that few hold", of(HalfWrites)},
+	{"half-writes-in-shards", []string{"gryffrsc"}, five, "the same with keys of two shards", of(HalfWritesInShards)},
+
+	{"lost-leaders", nil, nil, "a member is lost, perhaps with others, after few have heard it", LostLeaders},
+	{"leaders-heard-by-one", leaders, five, "one other hears a leader, and clients at both go on", of(LeadersHeardByOne)},
+	{"leaders-hardly-heard", leaders, threeOrFive, "one other at most hears a leader", of(LeadersHardlyHeard)},
+
+	{"holders-gone", registers, five, "an acknowledgement arrives after its disk is lost", of(HoldersGone)},
+	{"lost-acknowledgements", quorums, five, "who acknowledges loses its disk, and is back among others", of(LostAcknowledgements)},
+	{"writers-back", registers, three, "a writer crashes before its write is on its disk, and writes again", of(WritersBack)},
+	{"tags-preempted", []string{"gus"}, five, "a writer takes another tag while others decide the first", of(TagsPreempted)},
+	{"tags-outvoted", []string{"gus"}, five, "the same, and both have votes", of(TagsOutvoted)},
+
+	{"promises-forgotten", rounds, three, "a proposer crashes before its promise is on its disk", of(PromisesForgotten)},
+	{"votes-copied", rounds, five, "who has lost its disk copies what a minority has voted for", of(VotesCopied)},
+	{"votes-of-formers", rounds, five, "members leave, so that a minority that has voted is none", of(VotesOfFormers)},
+	{"one-key-contended", append([]string{"epaxos", "gryff"}, rounds...), three, "all update one key all the time", of(OneKeyContended)},
+
+	{"duels", instances, three, "two recover an instance in turn", of(Duels)},
+	{"interfering-duels", instances, three, "the same with attributes that differ", of(InterferingDuels)},
+	{"duels-of-five", instances, five, "the same with five members", of(DuelsOfFive)},
+	{"votes-of-lost-disks", instances, five, "who agrees loses its disk, and is back among others", of(VotesOfLostDisks)},
+	{"numbers-reused", instances, five, "a coordinator loses its disk with its instance's number", of(NumbersReused)},
+	{"commits-lost", instances, three, "a coordinator loses its disk with its commit", of(CommitsLost)},
+	{"promises-of-lost-disks", instances, five, "who took part in a recovery loses its disk", of(PromisesOfLostDisks)},
+
+	{"all-exchanged", fragments, five, "all members are exchanged, and some of the new ones are cut off", of(AllExchanged)},
+	{"disks-lost-in-turn", fragments, five, "disks are lost one after the other while a member lacks fragments", of(DisksLostInTurn)},
+	{"metadata-at-few", fragments, five, "metadata is at few when the writer crashes, and nobody reads", of(MetadataAtFew)},
+
+	{"changes-in-turn", quorums, five, "one of five stays in two changes, with a write between them", of(ChangesInTurn)},
+	{"left-behind", quorums, three, "who leaves is told late, and read", of(LeftBehind)},
+	{"changes-unheard", quorums, three, "who stays is cut off from those who leave", of(ChangesUnheard)},
+	{"disks-lost-twice", registers, three, "a member loses a disk, and the next one, in a power failure", of(DisksLostTwice)},
+}
+
+// Numbers of members.
+var (
+	three       = []int{3}
+	five        = []int{5}
+	threeOrFive = []int{3, 5}
+)
+
+// of is a draw that needs no options.
+func of(draw func(seed uint64) schedule.Schedule) func(uint64, schedule.Options) schedule.Schedule {
+	return func(seed uint64, _ schedule.Options) schedule.Schedule { return draw(seed) }
+}
+
+func oldWitnesses(kind faults.Kind) func(uint64, schedule.Options) schedule.Schedule {
+	return of(func(seed uint64) schedule.Schedule { return OldWitnesses(seed, kind) })
+}
+
+func oldCopies(kind faults.Kind) func(uint64, schedule.Options) schedule.Schedule {
+	return of(func(seed uint64) schedule.Schedule { return OldCopies(seed, kind) })
+}
+
+// Kinds lists all kinds. The caller must not change it.
+func Kinds() []Kind { return kinds }
+
+// Of are those of a protocol, by the name of its variant, that have schedules of some numbers of members; nil: of any.
+func Of(protocol string, hasMasters bool, members []int) (all []Kind) {
+	for _, k := range kinds {
+		is := k.Protocols == nil && !hasMasters || slices.Contains(k.Protocols, protocol)
+		fits := k.Members == nil || members == nil ||
+			slices.ContainsFunc(k.Members, func(n int) bool { return slices.Contains(members, n) })
+		if is && fits {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// Draws are what kinds draw schedules with.
+func Draws(all []Kind) (draws []schedule.Directed) {
+	for _, k := range all {
+		draws = append(draws, k.Draw)
+	}
+	return draws
+}
+
+// Draw is the schedule of a seed with as many members as the options say: of those drawn from seeds behind it, 2^32
+// apart, the first.
+func (k Kind) Draw(seed uint64, options schedule.Options) schedule.Schedule {
+	s := k.draw(seed, options)
+	for again := uint64(1); options.Members != nil && !slices.Contains(options.Members, len(s.Environment.Network.Sites)); again++ {
+		s = k.draw(seed+again<<32, options)
+	}
+	s.Seed = seed
+	return s
+}

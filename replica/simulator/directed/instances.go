@@ -1,0 +1,167 @@
+package directed
+
+import (
+	"time"
+
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/kernel"
+	"github.com/georegister/georegister/replica/simulator/schedule"
+)
+
+// Duels makes a schedule of two recoveries of one instance: c was not heard when it asked one member, asked both,
+// accepted what they added in its own ballot, was cut off, and promised itself higher ones; a and b made it a no-op,
+// and b alone remembers. Who has but one ballot takes c's promise for the later acceptance.
+func Duels(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	s, draw := Triangle(seed)
+	Plan(&s, 0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("base")})
+	Plan(&s, 2, 160*ms, register.Operation{Kind: register.RMW, Call: register.Call{Function: register.Append, Args: [][]byte{[]byte("x")}}})
+	unheard := 158 * ms
+	alone := 212*ms + draw.Between(0, 8*ms)
+	silent := 320*ms + draw.Between(0, 50*ms)
+	again := 390 * ms
+	s.Faults = []faults.Fault{
+		{Kind: faults.Partition, Everywhere: true, At: unheard, For: 20 * ms, Side: 1 << 2, Rate: 1000},
+		{Kind: faults.Partition, Everywhere: true, At: alone, For: again - alone, Side: 1 << 2, Rate: 1000},
+		{Kind: faults.Crash, Node: 2, At: alone + 10*ms, For: ms},
+		{Kind: faults.Partition, Everywhere: true, At: silent, For: time.Second, Side: 1 << 0, Rate: 1000},
+		{Kind: faults.Crash, Node: 2, At: alone + draw.Between(60*ms, 100*ms), For: ms},
+	}
+	s.Settle = silent + time.Second
+	return s
+}
+
+// InterferingDuels is Duels with a write that c's rmw interferes with: without it, all have the same attributes.
+func InterferingDuels(seed uint64) schedule.Schedule {
+	s := Duels(seed)
+	s.Clients[0].Operations[0].At = 155 * time.Millisecond
+	return s
+}
+
+// DuelsOfFive is InterferingDuels with five members: e alone accepted what others added, in its own ballot, and
+// promised itself higher ones; a made it a no-op with others, and is cut off with b, so that c, who remembers, and d
+// need e.
+func DuelsOfFive(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	s, draw := Pentagon(seed)
+	s.Environment.Shuffled = false
+	for other := range 4 { // they meet without e
+		s.Environment.Network.RTT[4][other], s.Environment.Network.RTT[other][4] = 22*ms, 22*ms
+	}
+	s.Environment.Suspect = 60 * ms
+	Plan(&s, 0, 155*ms, register.Operation{Kind: register.Write, Value: register.Value("base")})
+	Plan(&s, 4, 160*ms, schedule.Call("", register.Append, "x"))
+	unheard := 158 * ms
+	alone := 216*ms + draw.Between(0, 10*ms)
+	silent := 320*ms + draw.Between(0, 50*ms)
+	again := 390 * ms
+	s.Faults = []faults.Fault{
+		{Kind: faults.Partition, Everywhere: true, At: unheard, For: 20 * ms, Side: 1 << 4, Rate: 1000},
+		{Kind: faults.Partition, Everywhere: true, At: alone, For: again - alone, Side: 1 << 4, Rate: 1000},
+		{Kind: faults.Crash, Node: 4, At: alone + 10*ms, For: ms},
+		{Kind: faults.Partition, Everywhere: true, At: silent, For: time.Second, Side: 1<<0 | 1<<1, Rate: 1000},
+		{Kind: faults.Crash, Node: 4, At: alone + draw.Between(60*ms, 100*ms), For: ms},
+	}
+	s.Settle = silent + time.Second
+	return s
+}
+
+// VotesOfLostDisks makes a schedule in which a coordinator (a) hears one member (b) agree, which then loses its disk,
+// and joins again among three that were not asked. Two of those (c and d) agree then: with the lost disk's vote they
+// would be a fast quorum, and of those that are left, d alone would know of it.
+func VotesOfLostDisks(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	s := LostAcknowledgements(seed)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 4)
+	s.Clients, s.Faults = nil, nil
+	begin := 100 * ms
+	for i := range 3 { // one of them is at the right point
+		op := schedule.Call(schedule.MixedPrefix+string(rune('0'+i)), register.Append, "x")
+		s.Clients = append(s.Clients, schedule.Plan{Home: 0, Operations: []schedule.Planned{{At: begin + time.Duration(i)*ms, Operation: op}}})
+	}
+	cut := begin + draw.Between(4*ms, 10*ms)
+	joined := cut + draw.Between(150*ms, 250*ms)
+	left := joined + draw.Between(10*ms, 100*ms)
+	s.Faults = []faults.Fault{
+		{Kind: faults.Partition, Everywhere: true, At: cut, For: joined - cut, Side: 1 << 0, Rate: 1000},
+		{Kind: faults.Wipe, Node: 1, At: cut, For: ms},
+		{Kind: faults.Partition, Everywhere: true, At: joined, For: left - joined, Side: 1<<0 | 1<<2 | 1<<3},
+		{Kind: faults.Partition, Everywhere: true, At: left, For: time.Second, Side: 1<<0 | 1<<2, Rate: 1000},
+	}
+	s.Settle = left + time.Second
+	return s
+}
+
+// NumbersReused makes a schedule in which a coordinator (a) loses its disk when one member (e) alone knows of its
+// instance, and joins again among the others. Its next instance of that key meets e, and a and b are cut off before
+// others hear what came of it.
+func NumbersReused(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	s, draw := Pentagon(seed)
+	s.Environment.Shuffled = false
+	for other, rtt := range []time.Duration{1: 12 * ms, 2: 18 * ms, 3: 40 * ms, 4: 10 * ms} {
+		if other > 0 {
+			s.Environment.Network.RTT[0][other], s.Environment.Network.RTT[other][0] = rtt, rtt
+		}
+	}
+	s.Environment.Retry, s.Environment.Suspect = 80*ms, 400*ms
+	begin := 100 * ms
+	wiped := begin + 7*ms
+	joined := wiped + 140*ms
+	for i := range 3 {
+		key := schedule.MixedPrefix + string(rune('0'+i))
+		s.Clients = append(s.Clients,
+			schedule.Plan{Home: 0, Operations: []schedule.Planned{{At: begin, Operation: schedule.Call(key, register.Append, "x")}}},
+			schedule.Plan{Home: 0, Operations: []schedule.Planned{{At: joined + time.Duration(i)*ms, Operation: schedule.Call(key, register.Append, "y")}}})
+	}
+	left := joined + draw.Between(15*ms, 35*ms)
+	s.Faults = []faults.Fault{
+		{Kind: faults.Partition, Everywhere: true, At: 90 * ms, For: wiped - 90*ms, Side: 1<<0 | 1<<4},
+		{Kind: faults.Partition, Everywhere: true, At: wiped, For: joined - wiped, Side: 1 << 4, Rate: 1000},
+		{Kind: faults.Wipe, Node: 0, At: wiped, For: ms},
+		{Kind: faults.Partition, Everywhere: true, At: left, For: 2 * time.Second, Side: 1<<0 | 1<<1, Rate: 1000},
+	}
+	s.Settle = left + 2*time.Second
+	return s
+}
+
+// CommitsLost makes a schedule in which a coordinator (a) of three commits on the fast path with b, and loses its disk
+// and its Commit. If its next one votes before it is settled, b hears that one deny the instance. As it did not propose
+// that, it is not believed: b knows that the lost one may have committed.
+func CommitsLost(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	s, draw := Triangle(seed)
+	Plan(&s, 0, 100*ms, schedule.Call("", register.Append, "x"))
+	s.Environment.Suspect = 90 * ms
+	lost := 121*ms + draw.Between(0, 10*ms)
+	s.Faults = []faults.Fault{{Kind: faults.Wipe, Node: 0, At: lost, For: ms, Rate: 1000}}
+	s.Settle = lost + time.Second
+	return s
+}
+
+// PromisesOfLostDisks makes a schedule in which b tells e, who recovers a's instance, that it does not know of it,
+// loses its disk, joins again with c, d and a, and agrees with c and d to a fast commit. If it votes before it is
+// settled, then of what e hears, d's word and b's new one are needed to find out. e itself has pre-accepted the
+// instance after one of its own, and so did not agree.
+func PromisesOfLostDisks(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	const a, e, b, c = 0, 1, 4, 2
+	s, draw := Pentagon(seed)
+	s.Environment.Shuffled, s.Environment.Retry = false, 100*ms
+	Plan(&s, e, 100*ms, schedule.Call("", register.Append, "w"))
+	Plan(&s, a, 115*ms, schedule.Call("", register.Append, "x"))
+	lost := 430 * ms
+	left := 530*ms + draw.Between(0, 25*ms)
+	s.Faults = []faults.Fault{
+		{Kind: faults.Partition, Everywhere: true, At: 90 * ms, For: 20 * ms, Side: 1 << e},
+		{Kind: faults.Partition, Everywhere: true, At: 110 * ms, For: 20 * ms, Side: 1<<a | 1<<e},
+		{Kind: faults.Partition, Everywhere: true, At: 130 * ms, For: lost - 130*ms, Side: 1<<e | 1<<b, Rate: 1000},
+		{Kind: faults.Partition, Everywhere: true, At: 130 * ms, For: lost - 130*ms, Side: 1 << a, Rate: 1000},
+		{Kind: faults.Wipe, Node: b, At: lost, For: ms, Rate: 1000},
+		{Kind: faults.Partition, Everywhere: true, At: lost, For: left - lost, Side: 1 << e, Rate: 1000},
+		{Kind: faults.Partition, Everywhere: true, At: left, For: time.Second, Side: 1<<a | 1<<c, Rate: 1000},
+	}
+	s.Settle = left + time.Second
+	return s
+}

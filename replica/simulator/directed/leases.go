@@ -1,0 +1,172 @@
+package directed
+
+import (
+	"slices"
+	"time"
+
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/kernel"
+	"github.com/georegister/georegister/replica/simulator/schedule"
+)
+
+// LeasesCutOff makes a schedule in which the master or a backup is cut off while it reads under a lease of many round
+// trips, and those who follow as masters are lost in turn, in the same process or not. Clocks drift up to the bound.
+func LeasesCutOff(seed uint64) schedule.Schedule {
+	s := LostMasters(seed)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 9)
+	n, trip := len(s.Environment.Network.Sites), s.Environment.Retry
+	p := s.Environment.Partitioned
+	p.Sync.Lease, p.Sync.Delay = draw.Between(6*trip, 20*trip), draw.Between(trip/4, trip)
+	p.Suspect, p.Calls.Rate, p.FalseAlarms = draw.Between(0, trip/2), 0, 0
+	cut := draw.Between(24*trip, 32*trip) // no process has started within a lease
+	away := draw.Below(2)                 // the master, or a backup
+	side := uint64(1 << away)
+	p.Calls.Side = side   // it hears of views from others alone
+	if draw.Chance(800) { // with the witness beside it
+		side |= 1 << (n + away)
+	}
+	if n == 5 && draw.Chance(300) {
+		side |= 1 << (2 + draw.Below(3))
+	}
+	s.Faults = []faults.Fault{{Kind: faults.Partition, Everywhere: true, At: cut, For: draw.Between(6*trip, 24*trip), Side: side}}
+	for range 1 + draw.Below(4) {
+		s.Faults = append(s.Faults, faults.Fault{
+			Kind: []faults.Kind{faults.Crash, faults.Crash, faults.Pause}[draw.Below(3)], Node: 1 + draw.Below(n-1), At: cut + draw.Between(0, 12*trip),
+			For: draw.Between(trip/2, 6*trip), Rate: 500,
+		})
+	}
+	if draw.Chance(600) {
+		for node := range n {
+			s.Faults = append(s.Faults, faults.Fault{Kind: faults.Skew, Node: node, At: trip, Drift: []int{-protocol.DriftBound, 0, protocol.DriftBound}[draw.Below(3)]})
+		}
+	}
+	if draw.Chance(300) {
+		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Split, At: cut + draw.Between(-6*trip, 6*trip)})
+	}
+	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
+	s.Settle = cut + 40*trip
+	script := schedule.NewScript(draw, 0)
+	script.Keys = 4
+	s.Clients = nil
+	plan := func(home int, from, apart time.Duration, reads int) {
+		c := schedule.Plan{Home: home}
+		for at := from; at < s.Settle; at += draw.Between(apart/4, apart) {
+			op := script.Operation()
+			if draw.Chance(reads) {
+				op = register.Operation{Kind: register.Read, Key: op.Key}
+			}
+			c.Operations = append(c.Operations, schedule.Planned{At: at, Operation: op})
+		}
+		s.Clients = append(s.Clients, c)
+	}
+	for home := range n {
+		if home != away { // what is written where nobody syncs it is not read there, either
+			plan(home, cut-4*trip, 2*trip, 300)
+		}
+	}
+	for range 3 {
+		plan(away, cut-4*trip, trip/2, 1000)
+	}
+	return s
+}
+
+// ReplacedUnderLeases is LeasesCutOff in which nobody stops: who is cut off, often a backup with the witness beside it,
+// is replaced.
+func ReplacedUnderLeases(seed uint64) schedule.Schedule {
+	s := LeasesCutOff(seed)
+	s.Faults = slices.DeleteFunc(s.Faults, func(f faults.Fault) bool { return f.Kind != faults.Partition && f.Kind != faults.Skew })
+	return s
+}
+
+// BackupsOnBothSides is ReplacedUnderLeases with five members, of which two are backups: the master is cut off with one
+// of them, the other one takes its place, and both are read.
+func BackupsOnBothSides(seed uint64) schedule.Schedule {
+	s := ofFive(seed, LeasesCutOff)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 17)
+	trip := s.Environment.Retry
+	s.Faults = slices.DeleteFunc(s.Faults, func(f faults.Fault) bool { return f.Kind != faults.Partition })
+	with := 1 + draw.Below(4)
+	side := uint64(1 | 1<<with)
+	s.Environment.Partitioned.Calls.Side = side
+	s.Faults[0].Side = side | side<<5
+	addReads(&s, draw, 0, s.Faults[0].At-4*trip, trip/2)
+	return s
+}
+
+// LeasesHeardLate is LostMasters with a master that stands still, at the end of which nobody else reaches it for some
+// time: what it was told before of leases, it hears then.
+func LeasesHeardLate(seed uint64) schedule.Schedule {
+	s := LostMasters(seed)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 18)
+	n, trip, at := len(s.Environment.Network.Sites), s.Environment.Retry, s.Faults[0].At
+	p := s.Environment.Partitioned
+	p.Suspect, p.FalseAlarms, p.Calls.Rate, p.Calls.Side = draw.Between(0, trip/2), 0, 0, 1
+	p.Sync.Lease, p.Sync.Delay = draw.Between(4*trip, 10*trip), draw.Between(trip/8, trip)
+	still := draw.Between(p.Sync.Lease/2, p.Sync.Lease*3/2)
+	s.Faults = []faults.Fault{
+		{Kind: faults.Pause, Node: 0, At: at, For: still},
+		{Kind: faults.Partition, Everywhere: true, At: at + draw.Between(0, trip), For: still + 8*trip, Side: 1 | 1<<n},
+	}
+	addReads(&s, draw, 0, at-6*trip, trip/2)
+	return s
+}
+
+// BackupReads makes a schedule in which members near each other read at their sites what others write now and then,
+// and what is sent is lost or comes late, but before it is sent again. Nobody stops.
+func BackupReads(seed uint64) schedule.Schedule {
+	s := LostMasters(seed)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 10)
+	n, trip := len(s.Environment.Network.Sites), s.Environment.Retry
+	for a := range n {
+		for b := range n {
+			if a != b {
+				s.Environment.Network.RTT[a][b] /= 4
+			}
+		}
+	}
+	p := s.Environment.Partitioned
+	p.Sync.Lease, p.Sync.Delay = 10*trip, draw.Between(trip/16, trip/2)
+	p.FalseAlarms, p.Suspect = 0, 10*trip
+	end := 24 * trip
+	s.Faults = []faults.Fault{
+		{Kind: faults.Reorder, Everywhere: true, At: 2 * trip, For: end, Rate: 100 + draw.Below(300), Size: draw.Between(trip/2, trip)},
+		{Kind: faults.Loss, Everywhere: true, At: 2 * trip, For: end, Rate: []int{0, 100, 300}[draw.Below(3)]},
+	}
+	script := schedule.NewScript(draw, 0)
+	script.Keys = 1 + draw.Below(3)
+	s.Clients = nil
+	plan := func(home int, apart time.Duration, reads int) {
+		c := schedule.Plan{Home: home}
+		for at := 2*trip + draw.Between(0, trip); at < end; at += draw.Between(apart/8, apart) {
+			op := script.Operation()
+			if draw.Chance(reads) {
+				op = register.Operation{Kind: register.Read, Key: op.Key}
+			}
+			c.Operations = append(c.Operations, schedule.Planned{At: at, Operation: op})
+		}
+		s.Clients = append(s.Clients, c)
+	}
+	for home := range n {
+		plan(home, trip/2, 1000)
+		plan(home, trip/4, 1000)
+	}
+	plan(0, draw.Between(trip/2, 4*trip), 0)
+	plan(draw.Below(n), draw.Between(trip, 4*trip), 0)
+	s.Settle = end
+	return s
+}
+
+// addReads has three more clients at a site read all the time.
+func addReads(s *schedule.Schedule, draw kernel.Stream, home int, from, apart time.Duration) {
+	script := schedule.NewScript(draw, 0)
+	script.Keys, script.Reads = 2, 1000
+	for range 3 {
+		c := schedule.Plan{Home: home}
+		for at := from; at < s.Settle; at += draw.Between(apart/4, apart) {
+			c.Operations = append(c.Operations, schedule.Planned{At: at, Operation: script.Operation()})
+		}
+		s.Clients = append(s.Clients, c)
+	}
+}
