@@ -40,6 +40,7 @@ type simulateFlags struct {
 	lose     int
 	shrink   bool
 	digests  bool
+	costs    string
 	learn    bool
 	schedule string // a file to read
 	keep     string // a file to write
@@ -142,6 +143,10 @@ func newSimulateCommand() *cobra.Command {
 				return errors.New(
 					"--digests: it is of the schedules of --soak as they are; give --soak, and leave --lose out")
 			}
+			if f.costs != "" && (f.soak == 0 || f.lose > 0 || f.learn || f.protocol == allProtocols) {
+				return errors.New("--costs: it is of the schedules of --soak as they are, of one protocol; give these, " +
+					"and leave --lose and --learn out")
+			}
 			return f.run(c)
 		},
 	}
@@ -202,6 +207,9 @@ func newSimulateCommand() *cobra.Command {
 			"seed and what went wrong are told")
 	flags.BoolVar(&f.digests, "digests", false,
 		"with --soak: print a digest of what happened in each 100 schedules, to compare two versions of the program by")
+	flags.StringVar(&f.costs, "costs", "",
+		"with --soak: write what each schedule cost into this file, a line of JSON each, to compare two versions of the "+
+			"program by")
 	return c
 }
 
@@ -415,7 +423,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kin
 	began, told := time.Now(), time.Now()
 	report := simulator.Search{
 		Start: s.start, Options: options, First: f.seed, Seeds: f.soak, Lose: f.lose, Traced: f.digests,
-		Learn: f.learn, Corpus: corpus,
+		Learn: f.learn, Corpus: corpus, Weighed: f.costs != "",
 		Progress: func(done int, learnt simulator.Learnt) {
 			if time.Since(told) < tellEvery && done < f.soak {
 				return
@@ -434,6 +442,9 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kin
 			"faults, %d events\n",
 		s.name, report.Schedules, simulator.MinHits, report.Skipped, report.Operations, report.Hits, report.Events)
 	f.printDigests(out, report.Traces)
+	if err := f.writeCosts(report.Costs); err != nil {
+		return err
+	}
 	if f.learn {
 		fmt.Fprintf(out, "schedules near others that were not judged, since that takes more than 5 s: %d\n",
 			report.Undecided)

@@ -124,3 +124,24 @@ func (f simulateFlags) printDigests(out io.Writer, traces []uint64) {
 		first += uint64(len(some))
 	}
 }
+
+// writeCosts writes what schedules cost, if somebody asked.
+func (f simulateFlags) writeCosts(costs []simulator.Cost) error {
+	if f.costs == "" {
+		return nil
+	}
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	for _, c := range costs {
+		if c.Seed == 0 { // it was not run, since another one failed
+			continue
+		}
+		if err := encoder.Encode(c); err != nil {
+			return fmt.Errorf("write what schedules cost: %w", err)
+		}
+	}
+	if err := os.WriteFile(f.costs, lines.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("--costs: %w", err)
+	}
+	return nil
+}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/georegister/georegister/replica/simulator"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
@@ -107,6 +108,25 @@ func TestSimulateFaults(t *testing.T) {
 	if one, same, other := digests("1"), digests("1"), digests("2"); len(one) != 2 || !slices.Equal(one, same) ||
 		one[0] == other[0] || one[0] == one[1] {
 		t.Errorf("digests of the same schedules: %v, %v; of others: %v", one, same, other)
+	}
+	costs := filepath.Join(t.TempDir(), "costs")
+	out, err = simulate("--protocol", "abd", "--soak", "3", "--sites", "3", "--costs", costs)
+	text, readErr := os.ReadFile(costs)
+	if err != nil || readErr != nil {
+		t.Fatalf("costs: %v, %v\n%s", err, readErr, out)
+	}
+	seed := uint64(0)
+	for lines := json.NewDecoder(bytes.NewReader(text)); lines.More(); {
+		var c simulator.Cost
+		err := lines.Decode(&c)
+		seed++
+		if err != nil || c.Seed != seed || c.Waited <= 0 || c.Lasted <= c.Waited/1000 || c.Messages == 0 ||
+			c.Bytes < c.Messages || c.Batches == 0 || c.Stored == 0 || c.Held == 0 {
+			t.Errorf("costs of schedule %d: %v, %+v", seed, err, c)
+		}
+	}
+	if seed != 3 {
+		t.Errorf("costs of %d schedules, want 3", seed)
 	}
 	out, err = simulate("--protocol", "abd", "--soak", "2", "--sites", "3", "--lose", "1")
 	if err != nil || !strings.Contains(out, "sets of disks that were lost for good, each in a run of its own: ") {
@@ -296,6 +316,9 @@ func TestSimulateRefuses(t *testing.T) {
 			"of --soak",
 		"--digests": "--digests: it is of the schedules " +
 			"of --soak",
+		"--soak 5 --learn --costs x":        "--costs: it is of the schedules",
+		"--protocol all --soak 5 --costs x": "--costs: it is of the schedules",
+		"--costs x":                         "--costs: it is of the schedules",
 		"--protocol gus --soak 5 --sites 8": "--sites: protocol Gus runs with 3, " +
 			"4, 5, 7 or 9 replicas, not 8",
 		"--protocol curp --soak 5 --fault-tolerance 1": "--fault-tolerance: schedules of " +

@@ -55,6 +55,7 @@ type Outcome struct {
 
 	course  *course       // nil: nobody asked
 	covered *coverage.Run // nil: nobody asked
+	cost    Cost          // zero: nobody asked
 	sent    uint64        // messages, until faults were over
 }
 
@@ -64,6 +65,7 @@ type watch struct {
 	traced   bool              // its diagram
 	observed bool              // what is covered
 	timed    bool              // its course
+	weighed  bool              // its cost
 }
 
 // checkTimeout bounds the check of one schedule's history, in real time. It is far above what one takes, so
@@ -84,9 +86,10 @@ func Run(s schedule.Schedule, start Start, count func(path string)) Outcome {
 func play(ctx context.Context, s schedule.Schedule, start Start, wanted watch) (Outcome, string) {
 	w := scheduled(ctx, s, start, wanted)
 	var c *course
-	if wanted.timed {
+	if wanted.timed || wanted.weighed {
 		c = w.follow()
 	}
+	w.Network.Weighed = wanted.weighed
 	var class check.Class
 	var reason string
 	switch {
@@ -129,6 +132,9 @@ func play(ctx context.Context, s schedule.Schedule, start Start, wanted watch) (
 		o.Failure = &Failure{Class: class, Reason: reason, Schedule: s, start: start}
 	}
 	o.covered, o.sent, o.course = w.Coverage, w.Network.Sent, c.end(w)
+	if wanted.weighed {
+		o.cost = w.cost(s.Seed, o.History, c.unready)
+	}
 	return o, w.Diagram.String()
 }
 

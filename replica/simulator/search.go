@@ -29,6 +29,8 @@ type Search struct {
 	Lose int
 	// Traced has the report tell the schedules apart by what happened in them; it counts without Lose only.
 	Traced bool
+	// Weighed has the report tell what each schedule cost; it counts without Lose and Learn only.
+	Weighed bool
 	// StopAt ends the search after so many failures; 0 means 1.
 	StopAt int
 	// Learn has most schedules not be those of their seeds, but be near earlier ones in which something new happened. Then
@@ -55,6 +57,7 @@ type Report struct {
 	// Traces are digests of what happened, as a diagram of it shows (Explain), by seed; nil unless Search.Traced. The same
 	// schedule has the same one with every version of the code that behaves in the same way.
 	Traces []uint64
+	Costs  []Cost // by seed; nil unless Search.Weighed. Of schedules that were not run the seed is 0
 	Learnt Learnt // with Search.Learn
 	// Undecided is how many schedules near others were not judged, with Search.Learn: it would have taken too long. They are
 	// the only ones that depend on the machine.
@@ -76,6 +79,9 @@ func (s Search) Run(ctx context.Context) Report {
 	if s.Traced {
 		report.Traces = make([]uint64, s.Seeds)
 	}
+	if s.Weighed {
+		report.Costs = make([]Cost, s.Seeds)
+	}
 	for range runtime.GOMAXPROCS(0) {
 		group.Go(func() {
 			for !stop.Load() && ctx.Err() == nil {
@@ -93,6 +99,9 @@ func (s Search) Run(ctx context.Context) Report {
 				report.Losses += losses
 				if s.Traced {
 					report.Traces[i] = trace
+				}
+				if s.Weighed {
+					report.Costs[i] = o.cost
 				}
 				if len(report.Failures) >= max(s.StopAt, 1) {
 					stop.Store(true)
@@ -123,7 +132,7 @@ func (s Search) try(ctx context.Context, schedule schedule.Schedule, count func(
 		}
 	}()
 	if s.Lose == 0 {
-		o, text := play(ctx, schedule, s.Start, watch{count: count, traced: s.Traced, observed: s.Learn})
+		o, text := play(ctx, schedule, s.Start, watch{count: count, traced: s.Traced, observed: s.Learn, weighed: s.Weighed})
 		return o, register.Hash(reasons.ReplaceAll([]byte(text), []byte("$1"))), 0
 	}
 	for _, lossy := range promised(ctx, schedule, s.Start, s.Lose) {

@@ -44,11 +44,18 @@ func New() *Digester {
 
 // Of is what the function Of is.
 func (d *Digester) Of(state any, now protocol.Instant) State {
+	return sha256.Sum256(d.text(state, now))
+}
+
+// Size is how much a state is, in bytes of the text of which Of is the hash: it grows with what is held.
+func (d *Digester) Size(state any, now protocol.Instant) int { return len(d.text(state, now)) }
+
+func (d *Digester) text(state any, now protocol.Instant) []byte {
 	d.walk.now = now
 	d.walk.text.Reset()
 	clear(d.walk.found)
 	d.walk.value(reflect.ValueOf(state))
-	return sha256.Sum256(d.walk.text.Bytes())
+	return d.walk.text.Bytes()
 }
 
 // structure is what is to be known of a type.

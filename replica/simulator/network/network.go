@@ -21,6 +21,8 @@ type Network struct {
 	Strikes map[uint64]schedule.Strike // of messages, by their numbers
 	Sent    uint64                     // messages, but for those about disks, until faults were over
 	Carried uint64                     // all messages
+	Weighed bool                       // the bytes of those are counted
+	Bytes   uint64                     // of all messages, if so
 	Timed   bool                       // the messages that Sent counts are noted
 	Noted   []Noted
 
@@ -119,6 +121,9 @@ type Message struct {
 // Carry takes a message over a link, as the faults in force have it.
 func (n *Network) Carry(m Message) {
 	n.Carried++
+	if n.Weighed {
+		n.Bytes += uint64(m.Content.SizeVT())
+	}
 	l, content := n.link(m.From, m.To), m.Content
 	draw := l.drawFor(content)
 	strike := n.strike(content)

@@ -32,6 +32,7 @@ type options struct {
 	tests     bool
 	build     string
 
+	compared   int
 	deviations int
 	explore    time.Duration
 }
@@ -50,6 +51,8 @@ func main() {
 	flag.IntVar(&o.parallel, "parallel", 0, "how many mutants are run at once (default: as many as there are processors)")
 	flag.BoolVar(&o.tests, "tests", false,
 		"also run the tests of each mutant's package; what they find is told apart, and does not count")
+	flag.IntVar(&o.compared, "costs", 1000,
+		"of how many schedules the costs are compared with those without a mutant that is not found; 0: of none")
 	flag.IntVar(&o.deviations, "deviations", 110,
 		"how many deviations of each plain run are tried with a mutant that is not found; 0: none")
 	flag.DurationVar(&o.explore, "explore", 90*time.Second,

@@ -15,9 +15,9 @@ import (
 
 // tally counts what came of some mutants.
 type tally struct {
-	drawn, claimed, search, explorer, experiment, deviation int
-	tests                                                   int   // found by the package's tests, which does not count
-	after                                                   []int // schedules
+	drawn, claimed, search, explorer, experiment, costs, deviation int
+	tests                                                          int   // found by the package's tests, which does not count
+	after                                                          []int // schedules
 }
 
 // score is the share of those found, of those that are not claimed to be equivalent.
@@ -25,7 +25,7 @@ func (t *tally) score() string {
 	if t.drawn == t.claimed {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f%%", 100*float64(t.search+t.explorer+t.experiment+t.deviation)/float64(t.drawn-t.claimed))
+	return fmt.Sprintf("%.1f%%", 100*float64(t.search+t.explorer+t.experiment+t.costs+t.deviation)/float64(t.drawn-t.claimed))
 }
 
 // typical is the median of how many schedules it took, and the most.
@@ -57,6 +57,8 @@ func (r *runner) count(t *tally, s *generate.Site) {
 		t.explorer++
 	case known.Found == "experiment":
 		t.experiment++
+	case known.Found == "costs":
+		t.costs++
 	case known.Found == "deviation":
 		t.deviation++
 	case j.Equivalent:
@@ -107,8 +109,8 @@ func (r *runner) table(to io.Writer) error {
 		}
 	}
 	for _, kind := range []string{"package", "operator"} {
-		fmt.Fprintf(w, "\n| %s | drawn | equivalent | found by search | by the explorer | slower in an experiment | by a deviation | score | schedules: median | most |\n", kind)
-		w.WriteString("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+		fmt.Fprintf(w, "\n| %s | drawn | equivalent | found by search | by the explorer | slower in an experiment | costlier | by a deviation | score | schedules: median | most |\n", kind)
+		w.WriteString("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 		slices.Sort(names[kind])
 		for _, name := range names[kind] {
 			row(w, name, all[kind+" "+name])
@@ -162,8 +164,8 @@ func (r *runner) effort() string {
 }
 
 func row(w io.Writer, name string, t *tally) {
-	fmt.Fprintf(w, "| %s | %d | %d | %d | %d | %d | %d | %s | %s |\n",
-		name, t.drawn, t.claimed, t.search, t.explorer, t.experiment, t.deviation, t.score(), t.typical())
+	fmt.Fprintf(w, "| %s | %d | %d | %d | %d | %d | %d | %d | %s | %s |\n",
+		name, t.drawn, t.claimed, t.search, t.explorer, t.experiment, t.costs, t.deviation, t.score(), t.typical())
 }
 
 // survivors lists those that were not found, with what people said of them.

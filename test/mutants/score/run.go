@@ -23,7 +23,7 @@ import (
 type result struct {
 	Name      string  `json:"name"`
 	Hash      string  `json:"hash"`
-	Found     string  `json:"found,omitempty"`  // "search", "explorer", "experiment" or "deviation"; empty: by nothing yet
+	Found     string  `json:"found,omitempty"`  // "search", "explorer", "experiment", "costs" or "deviation"; empty: by nothing
 	How       string  `json:"how,omitempty"`    // violation, stuck, panic, ...
 	By        string  `json:"by,omitempty"`     // with which protocol and faults
 	Reason    string  `json:"reason,omitempty"` // for people
@@ -32,6 +32,7 @@ type result struct {
 	Explored  bool    `json:"explored"`         // the explorer has found nothing
 	Measured  bool    `json:"measured"`         // and nor have the experiments
 	Deviated  int     `json:"deviated"`         // how many deviations of each plain run have shown nothing
+	Compared  int     `json:"compared"`         // of how many schedules the costs have shown nothing
 	Tests     string  `json:"tests,omitempty"`  // of the package: "found", "passed", or "none"
 	Seconds   float64 `json:"seconds"`          // of searching
 }
@@ -46,6 +47,7 @@ type runner struct {
 	scopes  scopes
 	as      measurements
 	plain   plainRuns
+	costs   costings
 
 	mu    sync.Mutex
 	file  *os.File
@@ -79,6 +81,11 @@ func (r *runner) steps() (all []step) {
 	searches(min(100, r.schedules))
 	searches(min(300, r.schedules))
 	all = append(all, step{
+		fmt.Sprintf("costs of %d schedules", r.compared), func(known *result) bool { return known.Compared >= r.compared },
+		func(ctx context.Context, program string, s *generate.Site, known *result) error {
+			return r.costs.compare(ctx, program, s.Package, known, r.compared)
+		},
+	}, step{
 		fmt.Sprintf("%d deviations", r.deviations), func(known *result) bool { return known.Deviated >= r.deviations },
 		func(ctx context.Context, program string, s *generate.Site, known *result) error {
 			return r.plain.try(ctx, program, s.Package, known, r.deviations)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/protocol/catalog"
+	"github.com/georegister/georegister/replica/simulator"
 	"github.com/georegister/georegister/test/mutants/generate"
 )
 
@@ -161,6 +162,37 @@ func TestCostlier(t *testing.T) {
 		c.change(&is)
 		if found := costlier([]deviated{was}, []deviated{is}); len(found) > 0 != c.found {
 			t.Errorf("%+v: %v", is, found)
+		}
+	}
+}
+
+// Schedules that cost more with a mutant, nearly each of those that differ, tell of it; those that cost more as often as
+// less do not, nor those that cost hardly more.
+func TestMoreCosts(t *testing.T) {
+	var was []simulator.Cost
+	for seed := range uint64(100) {
+		was = append(was, simulator.Cost{Seed: seed + 1, Messages: 1000, Waited: time.Second})
+	}
+	for _, c := range []struct {
+		what   string
+		change func(i int, c *simulator.Cost)
+		found  bool
+	}{
+		{"as much", func(int, *simulator.Cost) {}, false},
+		{"each", func(_ int, c *simulator.Cost) { c.Messages += 10 }, true},
+		{"each, hardly", func(_ int, c *simulator.Cost) { c.Messages++ }, false},
+		{"each, less", func(_ int, c *simulator.Cost) { c.Messages -= 10 }, false},
+		{"some", func(i int, c *simulator.Cost) { c.Waited += time.Duration(i%3/2) * time.Second }, true},
+		{"few", func(i int, c *simulator.Cost) { c.Waited += time.Duration(i%5/4) * time.Second }, false},
+		{"more as often as less", func(i int, c *simulator.Cost) { c.Messages += uint64(i % 2 * 1000); c.Messages -= 400 }, false},
+		{"others", func(_ int, c *simulator.Cost) { c.Seed += 1000; c.Messages *= 2 }, false},
+	} {
+		is := slices.Clone(was)
+		for i := range is {
+			c.change(i, &is[i])
+		}
+		if why := more(was, is); (why != "") != c.found {
+			t.Errorf("%s: %q", c.what, why)
 		}
 	}
 }

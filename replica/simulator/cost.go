@@ -1,0 +1,54 @@
+package simulator
+
+import (
+	"time"
+
+	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/protocol/digest"
+)
+
+// Cost is what a schedule cost until everything had come to rest. Nothing is promised of it, but two versions of the
+// code can be compared by what the same schedules cost with each: many of them tell what no history does, such as a
+// message that is not sent again until something else has it be sent.
+type Cost struct {
+	Seed     uint64        `json:"seed"`
+	Waited   time.Duration `json:"waited"`   // that clients waited for the answers that they got, in sum
+	Unknown  int           `json:"unknown"`  // operations whose outcome nobody was told
+	Unready  time.Duration `json:"unready"`  // for how long a change, a failover or a member was not done
+	Lasted   time.Duration `json:"lasted"`   // all of it
+	Messages uint64        `json:"messages"` // of members, that were sent
+	Bytes    uint64        `json:"bytes"`    // of those
+	Batches  uint64        `json:"batches"`  // of records, that members wrote
+	Stored   int           `json:"stored"`   // bytes of records on disks, in the end
+	Held     int           `json:"held"`     // what members hold in memory in the end, in bytes of its digests' texts
+}
+
+// cost is that of a run that has ended.
+func (w *run) cost(seed uint64, operations []history.Operation, unready time.Duration) Cost {
+	c := Cost{
+		Seed: seed, Unready: unready, Lasted: w.Now, Messages: w.Network.Carried, Bytes: w.Network.Bytes, Batches: w.Batches,
+	}
+	for _, o := range operations {
+		if o.Known() {
+			c.Waited += o.Latency()
+		} else {
+			c.Unknown++
+		}
+	}
+	digester := digest.New()
+	for _, nd := range w.Nodes {
+		if nd.Gone {
+			continue
+		}
+		now := nd.Clock.Read(w.Now)
+		for _, s := range nd.Shards {
+			for key, value := range s.Disk.Records { // order is irrelevant: a sum
+				c.Stored += len(key) + len(value)
+			}
+			if !nd.Down && s.Protocol != nil {
+				c.Held += digester.Size(s.Protocol, now)
+			}
+		}
+	}
+	return c
+}

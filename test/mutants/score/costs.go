@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"github.com/georegister/georegister/replica/simulator"
+)
+
+// A mutant that keeps all promises may still cost more when something goes wrong, where experiments see nothing of it:
+// a message that is not sent again, or asked for once too often. So what schedules cost is compared with what the same
+// schedules cost without the mutant.
+//
+// Whatever changes the order of events has a schedule go on in another way from there, in which everything costs more or
+// less by chance. Of schedules that differ, as many cost more as cost less then. A mutant is found if so many of them
+// cost more that this happens by chance in one of a hundred million comparisons: a sign test.
+const byChance = 1e-8
+
+// overall is how many times what they were the costs of the schedules that differ have to be, in sum.
+const overall = 1.005
+
+// measures are what is compared of a cost, by what people are told.
+var measures = []struct {
+	what string
+	of   func(simulator.Cost) float64
+}{
+	{"clients wait for longer", func(c simulator.Cost) float64 { return c.Waited.Seconds() }},
+	{"more outcomes are unknown", func(c simulator.Cost) float64 { return float64(c.Unknown) }},
+	{"members are not done for longer", func(c simulator.Cost) float64 { return c.Unready.Seconds() }},
+	{"it lasts longer", func(c simulator.Cost) float64 { return c.Lasted.Seconds() }},
+	{"more messages", func(c simulator.Cost) float64 { return float64(c.Messages) }},
+	{"more bytes of messages", func(c simulator.Cost) float64 { return float64(c.Bytes) }},
+	{"more batches of records", func(c simulator.Cost) float64 { return float64(c.Batches) }},
+	{"more is stored in the end", func(c simulator.Cost) float64 { return float64(c.Stored) }},
+	{"more is held in memory in the end", func(c simulator.Cost) float64 { return float64(c.Held) }},
+}
+
+// costings are what the schedules of hunts cost without a mutant, by hunt. The zero value has none.
+type costings struct {
+	mu    sync.Mutex
+	known map[string][]simulator.Cost
+}
+
+// compare runs the schedules of a package's hunts with a mutant, so many in all, and notes the first hunt that finds it,
+// or whose schedules cost more than without.
+func (all *costings) compare(ctx context.Context, program, folder string, known *result, budget int) error {
+	hunts := huntsOf(folder)
+	for i, count := range shares(hunts, budget) {
+		h := hunts[i]
+		if h.cost > 1 || count == 0 { // of --lose, which has no costs
+			continue
+		}
+		was, err := all.without(ctx, program, h, count)
+		if err != nil {
+			return err
+		}
+		is, v, err := weigh(ctx, program, known.Name, h, count)
+		if err != nil {
+			return err
+		}
+		known.Schedules += v.schedules
+		if v.how != "" {
+			known.Found, known.How, known.By, known.Reason = "search", v.how, h.by, v.reason
+			return nil
+		}
+		if why := more(was, is); why != "" {
+			known.Found, known.How, known.By, known.Reason = "costs", "costlier", h.by, why
+			return nil
+		}
+	}
+	known.Compared = budget
+	return nil
+}
+
+func (all *costings) without(ctx context.Context, program string, h hunt, count int) ([]simulator.Cost, error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	key := fmt.Sprint(h.by, " ", count)
+	if c, known := all.known[key]; known {
+		return c, nil
+	}
+	c, v, err := weigh(ctx, program, "", h, count)
+	if err == nil && v.how != "" {
+		err = fmt.Errorf("the code without a mutant goes wrong, with %v: %s: %s", h.arguments, v.how, v.reason)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if all.known == nil {
+		all.known = map[string][]simulator.Cost{}
+	}
+	all.known[key] = c
+	return c, nil
+}
+
+// weigh runs the schedules of a hunt from seed 1 on, and returns what they cost, by seed.
+func weigh(ctx context.Context, program, mutant string, h hunt, count int) (
+	all []simulator.Cost, v verdict, err error,
+) {
+	to, err := os.MkdirTemp("", "costs-")
+	if err != nil {
+		return nil, v, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(to)) }()
+	path := filepath.Join(to, "costs")
+	h.arguments = append([]string{"--costs", path}, h.arguments...)
+	if v, err = search(ctx, program, mutant, h, 1, count); err != nil || v.how != "" {
+		return nil, v, err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, v, err
+	}
+	defer file.Close()
+	for lines := json.NewDecoder(file); ; {
+		var c simulator.Cost
+		if err := lines.Decode(&c); errors.Is(err, io.EOF) {
+			return all, v, nil
+		} else if err != nil {
+			return nil, v, fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, c)
+	}
+}
+
+// more says what the same schedules cost more of than they did, or nothing.
+func more(was, is []simulator.Cost) string {
+	before := map[uint64]simulator.Cost{}
+	for _, c := range was {
+		before[c.Seed] = c
+	}
+	for _, m := range measures {
+		dearer, differ, from, to := 0, 0, 0.0, 0.0
+		for _, b := range is {
+			a, known := before[b.Seed]
+			x, y := m.of(a), m.of(b)
+			if !known || x == y {
+				continue
+			}
+			differ++
+			from, to = from+x, to+y
+			if y > x {
+				dearer++
+			}
+		}
+		if chance(dearer, differ) < byChance && to > from*overall {
+			return fmt.Sprintf("%s: in %d of %d schedules that differ, %s and not %s in the mean", m.what, dearer, differ,
+				figure(to/float64(differ)), figure(from/float64(differ)))
+		}
+	}
+	return ""
+}
+
+// chance is the probability that so many or more of some coins show heads.
+func chance(heads, coins int) (p float64) {
+	for k := heads; k <= coins; k++ {
+		p += math.Exp(choose(coins, k) - float64(coins)*math.Ln2)
+	}
+	return p
+}
+
+// choose is the logarithm of how many sets of k there are of n.
+func choose(n, k int) float64 {
+	of := func(n int) float64 { l, _ := math.Lgamma(float64(n) + 1); return l }
+	return of(n) - of(k) - of(n-k)
+}
+
+func figure(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
