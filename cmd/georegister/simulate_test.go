@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/simulator"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
@@ -109,25 +110,6 @@ func TestSimulateFaults(t *testing.T) {
 		one[0] == other[0] || one[0] == one[1] {
 		t.Errorf("digests of the same schedules: %v, %v; of others: %v", one, same, other)
 	}
-	costs := filepath.Join(t.TempDir(), "costs")
-	out, err = simulate("--protocol", "abd", "--soak", "3", "--sites", "3", "--costs", costs)
-	text, readErr := os.ReadFile(costs)
-	if err != nil || readErr != nil {
-		t.Fatalf("costs: %v, %v\n%s", err, readErr, out)
-	}
-	seed := uint64(0)
-	for lines := json.NewDecoder(bytes.NewReader(text)); lines.More(); {
-		var c simulator.Cost
-		err := lines.Decode(&c)
-		seed++
-		if err != nil || c.Seed != seed || c.Waited <= 0 || c.Lasted <= c.Waited/1000 || c.Messages == 0 ||
-			c.Bytes < c.Messages || c.Batches == 0 || c.Stored == 0 || c.Held == 0 {
-			t.Errorf("costs of schedule %d: %v, %+v", seed, err, c)
-		}
-	}
-	if seed != 3 {
-		t.Errorf("costs of %d schedules, want 3", seed)
-	}
 	out, err = simulate("--protocol", "abd", "--soak", "2", "--sites", "3", "--lose", "1")
 	if err != nil || !strings.Contains(out, "sets of disks that were lost for good, each in a run of its own: ") {
 		t.Errorf("%v\n%s", err, out)
@@ -163,6 +145,31 @@ func overall(t *testing.T, flags string) map[string]figures {
 		all[kind] = f.Overall
 	}
 	return all
+}
+
+// Each schedule of each protocol has a cost.
+func TestCosts(t *testing.T) {
+	costs := filepath.Join(t.TempDir(), "costs")
+	for _, v := range catalog.Variants() {
+		out, err := simulate("--protocol", v.Name, "--soak", "3", "--costs", costs)
+		text, readErr := os.ReadFile(costs)
+		if err != nil || readErr != nil {
+			t.Fatalf("%s: %v, %v\n%s", v.Name, err, readErr, out)
+		}
+		seed := uint64(0)
+		for lines := json.NewDecoder(bytes.NewReader(text)); lines.More(); {
+			var c simulator.Cost
+			err := lines.Decode(&c)
+			seed++
+			if err != nil || c.Seed != seed || c.Waited <= 0 || c.Lasted <= 0 || c.Messages == 0 ||
+				c.Bytes < c.Messages || c.Batches == 0 || c.Stored == 0 || c.Held == 0 {
+				t.Errorf("%s, schedule %d: %v, %+v", v.Name, seed, err, c)
+			}
+		}
+		if seed != 3 {
+			t.Errorf("%s: costs of %d schedules, want 3", v.Name, seed)
+		}
+	}
 }
 
 // What a read returns that enough members hold, it returns after one round trip; with majorities it waits for the write

@@ -13,7 +13,7 @@ import (
 // come later have fragments of their own of values that are older than they.
 type code struct {
 	k, n    int
-	encoder reedsolomon.Encoder
+	encoder reedsolomon.Encoder `digest:"-"` // made of k and n
 }
 
 // maxMember is the highest ID that has a fragment.
