@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -144,8 +143,8 @@ func newSimulateCommand() *cobra.Command {
 					"--digests: it is of the schedules of --soak as they are; give --soak, and leave --lose out")
 			}
 			if f.costs != "" && (f.soak == 0 || f.lose > 0 || f.learn || f.protocol == allProtocols) {
-				return errors.New("--costs: it is of the schedules of --soak as they are, of one protocol; give these, " +
-					"and leave --lose and --learn out")
+				return errors.New("--costs: it is of the schedules of --soak as they are, of one protocol; give " +
+					"these, and leave --lose and --learn out")
 			}
 			return f.run(c)
 		},
@@ -208,8 +207,8 @@ func newSimulateCommand() *cobra.Command {
 	flags.BoolVar(&f.digests, "digests", false,
 		"with --soak: print a digest of what happened in each 100 schedules, to compare two versions of the program by")
 	flags.StringVar(&f.costs, "costs", "",
-		"with --soak: write what each schedule cost into this file, a line of JSON each, to compare two versions of the "+
-			"program by")
+		"with --soak: write what each schedule cost into this file, a line of JSON each, to compare two versions of "+
+			"the program by")
 	return c
 }
 
@@ -357,31 +356,6 @@ func protocolHelp() string {
 	}
 	return fmt.Sprintf("the protocol: %s; with options of its own: %s; with --soak also %s",
 		strings.Join(catalog.Names(), ", "), strings.Join(variants, ", "), allProtocols)
-}
-
-// network is the profile that --rtt or --profile names, narrowed to --sites.
-func (f simulateFlags) network() (profile.Profile, error) {
-	var network profile.Profile
-	var err error
-	if f.rtt != "" {
-		if network, err = profile.Parse(f.rtt); err != nil {
-			return profile.Profile{}, fmt.Errorf("--rtt: %w", err)
-		}
-	} else if network, err = profile.Find(f.profile); err != nil {
-		return profile.Profile{}, fmt.Errorf("--profile: %w", err)
-	}
-	if f.sites == "" {
-		return network, nil
-	}
-	if n, failed := strconv.Atoi(f.sites); failed == nil {
-		network, err = network.First(n)
-	} else {
-		network, err = network.Select(strings.Split(f.sites, ","))
-	}
-	if err != nil {
-		return profile.Profile{}, fmt.Errorf("--sites: %w", err)
-	}
-	return network, nil
 }
 
 func (f simulateFlags) print(w io.Writer, m simulator.Measured) error {
