@@ -21,6 +21,10 @@ func TestMembersBreakInvariants(t *testing.T) {
 	few := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Loss}, Members: []int{3}, RMWs: schedule.ManyRMWs}
 	plain := few
 	plain.RMWs = 0
+	changing := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Wipe, faults.Crash, faults.Loss, faults.Partition}}
+	copies := schedule.Options{Faults: []faults.Kind{faults.OldCopy, faults.Crash}}
+	losses := fragmentedOptions(faults.Loss)
+	losses.Members, losses.Keys = []int{5}, 8
 	for _, c := range []struct {
 		start Start
 		hunts []hunt
@@ -33,7 +37,35 @@ func TestMembersBreakInvariants(t *testing.T) {
 		{Member(gryff.Factory), []hunt{{"gryff/reply-volatile", few, 0, 30}, {"gryff/spread-volatile", few, 0, 30}}},
 		{Member(epaxos.Factory), []hunt{{"instance/commit-before-persist", few, 0, 30}}},
 		{Member(gus.Factory), []hunt{{"gus/expose-volatile", plain, 0, 30}}},
+		{Member(gus.Factory), []hunt{{"gus/hold-in-any-view", changing, 0, 1000}}},
+		{Member(abd.Factory), []hunt{
+			{"abd/count-before", changing, 0, 100}, {"member/tell-volatile", changing, 0, 100},
+			{"position/count-earlier-answers", copies, 0, 1000},
+		}},
+		{Member(gryff.Factory), []hunt{{"member/settled-volatile", changing, 0, 100}}},
+		{fragmented(), []hunt{
+			{"layered/keep-as-first", fragmentedChanges(), 0, 100}, {"layered/rebuild-all", fragmentedChanges(), 0, 100},
+			{"layered/forget-over", fragmentedOptions(wholeDisks()...), 0, 1000},
+		}},
 	} {
 		mustFindEach(t, c.start, byClass(found(check.Breach)), c.hunts)
+	}
+}
+
+// What members have not done long after all is quiet they never do.
+func TestMembersLeaveThingsUndone(t *testing.T) {
+	t.Parallel()
+	copies := schedule.Options{Faults: []faults.Kind{faults.OldCopy, faults.Crash}}
+	losses := fragmentedOptions(faults.Loss)
+	losses.Members, losses.Keys = []int{5}, 8
+	for _, c := range []struct {
+		start Start
+		hunts []hunt
+	}{
+		{fragmented(), []hunt{{"layered/never-repair", losses, 0, 300}}},
+		{Member(abd.Factory), []hunt{{"position/forget-heard", copies, 0, 30}}},
+		{nil, []hunt{{"position/keep-to-itself", curpOptions(faults.OldCopy, faults.Crash), 60, 300}}},
+	} {
+		mustFindEach(t, c.start, byClass(found(check.Unbounded)), c.hunts)
 	}
 }

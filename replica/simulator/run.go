@@ -218,6 +218,24 @@ func (w *run) live(settle time.Duration) (check.Class, string) {
 			w.Pending(), w.Transferring())
 	}
 	w.JudgeStates()
+	return w.rest()
+}
+
+// rest has members do what they do once all is quiet. It is no part of the run's diagram and cost: nobody asks for
+// anything.
+func (w *run) rest() (check.Class, string) {
+	w.Diagram.End()
+	w.Network.Weighed = false
+	why := w.Unrested()
+	for until := w.Now + w.bound(); why != "" && w.Now < until; why = w.Unrested() {
+		w.Run(w.Now+w.Environment.Retry, func() bool { return false })
+		if w.Err != nil {
+			return check.Broken, w.Err.Error()
+		}
+	}
+	if why != "" {
+		return check.Unbounded, "all has been quiet for long, and " + why
+	}
 	return "", ""
 }
 

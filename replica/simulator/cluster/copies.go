@@ -2,11 +2,13 @@ package cluster
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/simulator/machine"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // What member.Member keeps of disks: its own record, how many batches its disk has had, and what it heard of others'.
@@ -70,8 +72,45 @@ func (nd *Node) forgot(why *protocol.Forgotten) {
 
 // noteActed notes the boot of a process that believes its disk: one that only asks whether it may has promised nothing.
 func (nd *Node) noteActed() {
+	for _, s := range nd.Running() {
+		if s.Protocol != nil {
+			nd.holdTrust(s)
+		}
+	}
 	if nd.Acted != nd.Boots && slices.ContainsFunc(nd.Running(), func(s *shard) bool { return s.vouched(true) }) {
 		nd.Acted = nd.Boots
+	}
+}
+
+// noteVouching notes who answers a process that asks what is known of its disk. The question has the process's number.
+func (nd *Node) noteVouching(s *shard, in *Input) {
+	if s.Protocol.Doubted() && in.Message.Kind == peerv1.Kind_POSITION_REPLY && in.Message.Op == nd.Config.Nonce {
+		s.vouching = append(s.vouching, in.from)
+	}
+}
+
+// holdTrust holds it that a process comes to believe its disk once enough have answered it: so many that they meet every
+// quorum which has counted that disk, or, after some time, a quorum with it.
+func (nd *Node) holdTrust(s *shard) {
+	w := nd.World
+	doubted := s.Protocol.Doubted()
+	if s.doubted == doubted {
+		return
+	}
+	if s.doubted = doubted; doubted {
+		return
+	}
+	answered := func(id view.MemberID) bool { return slices.Contains(s.vouching, id) }
+	meets := true
+	for _, side := range nd.Config.View.Sides() {
+		others := len(slices.DeleteFunc(slices.Clone(side.Members), func(m view.Member) bool { return !answered(m.ID) }))
+		meets = meets && others > side.Size()-side.Majority()
+	}
+	all := !slices.ContainsFunc(nd.Config.Nearest, func(id view.MemberID) bool { return !answered(id) })
+	before := nd.Config.View.Before()
+	if !meets && !all && !before.Quorum(func(id view.MemberID) bool { return id == nd.Config.Self || answered(id) }) {
+		w.Breaches(fmt.Errorf("%s believes its disk, and only members %v have told it what is known of that",
+			nd.Name(), s.vouching))
 	}
 }
 

@@ -53,6 +53,7 @@ func (nd *Node) flush(index int) {
 		nd.Log.Entries = append(nd.Log.Entries, machine.Entry{Shard: index, Send: e.SendAfterPersist, Complete: e.CompleteAfterPersist})
 	}
 	nd.noteVoting()
+	nd.holdChange(s)
 	if w.Environment.Partitioned != nil {
 		nd.inspect(s)
 	}
@@ -142,4 +143,7 @@ func (nd *Node) release(done []machine.Entry) {
 		nd.complete(done[i].Complete)
 	}
 	nd.noteVoting()
+	for _, s := range nd.Running() {
+		nd.holdChange(s)
+	}
 }

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"fmt"
+
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/invariant"
@@ -12,7 +14,9 @@ import (
 func (w *Cluster) judged() bool { return w.Environment.Sealed && w.Environment.Partitioned == nil }
 
 func (nd *Node) speaker(shard int) invariant.Speaker {
-	return invariant.Speaker{ID: nd.Config.Self, Shard: shard, View: &nd.Config.View}
+	return invariant.Speaker{
+		ID: nd.Config.Self, Shard: shard, View: &nd.Config.View, Losses: nd.World.Environment.Losses,
+	}
 }
 
 // noteLeaving notes a message that leaves.
@@ -44,6 +48,40 @@ func (nd *Node) holdBatch(shard int, b protocol.Batch) {
 	}
 }
 
+// holdChange holds what a member would say of its part in a change, if it were asked now, against its disk: a process
+// that starts from that has done as much. What is fetched may be unfinished until all of it is here.
+func (nd *Node) holdChange(s *shard) {
+	w := nd.World
+	if !w.judged() || !nd.Config.View.Joint() || s.told.Settled && (s.told.Fetched || !s.told.Transfers) {
+		return
+	}
+	member, ok := s.Protocol.(protocol.Joiner)
+	if !ok {
+		return
+	}
+	says := member.Change()
+	says.Settled = says.Settled && (says.Fetched || !says.Transfers)
+	if says.Settled == s.told.Settled && says.Fetched == s.told.Fetched {
+		return
+	}
+	s.told = says
+	config := nd.Config
+	config.Continued, config.Count = true, nil
+	journal := protocol.NewJournal(s.Disk)
+	p, err := w.starts(config, journal)
+	if err != nil {
+		w.Fail("member %d does not start from what its disk has: %w", nd.Index+1, err)
+		return
+	}
+	nd.tick(p, nd.Clock.Read(w.Now))
+	journal.Persisted(p.Ready().Persist.Sequence)
+	has := p.(protocol.Joiner).Change()
+	if says.Settled && !has.Settled || says.Fetched && !has.Fetched {
+		w.Breaches(fmt.Errorf("member %d says of a change: settled %v, fetched %v; by its disk: settled %v, fetched %v",
+			nd.Index+1, says.Settled, says.Fetched, has.Settled, has.Fetched))
+	}
+}
+
 // holdAnswer holds an answer against the disks of the members: what it tells, and what it came after.
 func (nd *Node) holdAnswer(who *asked, c *protocol.Completion) {
 	w := nd.World
@@ -53,6 +91,9 @@ func (nd *Node) holdAnswer(who *asked, c *protocol.Completion) {
 	op := &who.client.Operation
 	if !op.Stale && !(op.Regular && c.Result.Depends) {
 		nd.holdQuorum(op.Key, c.Result.Carstamp)
+		shard := nd.place(op.Key)
+		w.invariants.Chosen(nd.speaker(shard), op.Key, c.Result.Carstamp, w.holders(shard),
+			nd.Shards[shard].journal.Get)
 	}
 	if op.Kind == register.Write {
 		shard := nd.place(op.Key)

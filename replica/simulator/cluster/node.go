@@ -75,6 +75,10 @@ type shard struct {
 	journal  *protocol.Journal
 	Protocol protocol.Protocol // nil: the node is in no view
 	holder   check.Holder      // of its disk
+	doubted  bool              // it asks others what is known of its disk
+	vouching []view.MemberID   // and these have answered this process
+	told     protocol.Change   // what it has said of its part in a change, and that was held against its disk
+	before   uint64            // batches of the disk, when faults ended, or a process started after that
 }
 
 // Input is what waits for a node's next turn: a message, or a client's attempt.
@@ -141,6 +145,9 @@ func (nd *Node) begin(continued bool) {
 	}
 	nd.life++
 	nd.Boots++
+	if w.Settled {
+		w.NoteBatches()
+	}
 	if w.Environment.Shuffled {
 		nd.shuffle()
 	}
@@ -172,7 +179,7 @@ func (nd *Node) begin(continued bool) {
 			w.Fail("member %d does not start: %w", nd.Index+1, err)
 			return
 		}
-		s.Protocol = p
+		s.Protocol, s.told, s.doubted, s.vouching = p, protocol.Change{}, p.Doubted(), nil
 		nd.tick(p, nd.Clock.Read(w.Now))
 		nd.flush(i)
 	}
@@ -284,6 +291,7 @@ func (nd *Node) work() {
 				if nd.World.Environment.Partitioned != nil {
 					nd.tick(shards[in.Message.Shard].Protocol, now) // leases are judged by it
 				}
+				nd.noteVouching(shards[in.Message.Shard], in)
 				shards[in.Message.Shard].Protocol.Receive(in.from, in.Message)
 			}
 			continue

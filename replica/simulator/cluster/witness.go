@@ -27,6 +27,7 @@ type witness struct {
 	begun   int           // how many of its disks it has started on
 	Stale   bool          // its disk was put back from an older copy
 	said    check.Witness // what it has answered for
+	before  []uint64      // by partition: its promises, when faults ended, or a process started after that
 	Lacks   []uint32      // the partitions of which that has forgotten promises
 }
 

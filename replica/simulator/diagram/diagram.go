@@ -32,6 +32,7 @@ type Diagram struct {
 	kernel *kernel.Kernel
 	lanes  func() []Lane
 	text   bytes.Buffer
+	over   bool // nothing more is drawn
 }
 
 // New makes a diagram of a run, of whose members lanes says how they are.
@@ -47,11 +48,21 @@ func (d *Diagram) String() string {
 	return d.text.String()
 }
 
+// End ends the diagram: of what happens from now on nothing is drawn.
+func (d *Diagram) End() {
+	if d != nil {
+		d.over = true
+	}
+}
+
 // none stands for no member.
 const noMember = -1
 
 // line writes one event, of the member that acts and the one that sent what arrives.
 func (d *Diagram) line(actor, sender int, format string, args ...any) {
+	if d.over {
+		return
+	}
 	fmt.Fprintf(&d.text, "%10.3f ms  ", float64(d.kernel.Now)/float64(time.Millisecond))
 	for i, mark := range d.lanes() {
 		switch {

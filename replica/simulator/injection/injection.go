@@ -166,6 +166,7 @@ func (w *Injector) Settle() {
 		nd.Restart()
 		nd.Resume()
 	}
+	w.NoteBatches()
 }
 
 // stopBeside crashes who runs beside a member, as if it were one pod.

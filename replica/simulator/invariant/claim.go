@@ -133,6 +133,42 @@ func (r *Run) Says(s Speaker, to view.MemberID, m *peerv1.Message, has Records) 
 	if why := saysOfWrite(m, has); why != "" {
 		r.broken(s.ID, "says %v of key %q, and has %s", m.Kind, m.Key, why)
 	}
+	switch m.Kind {
+	case peerv1.Kind_ADOPT_OK:
+		r.adopts(s, to, m, has)
+	case peerv1.Kind_TRANSFER_PAGE:
+		r.transfers(s, m, has)
+	}
+}
+
+// adopts holds it that who tells a newcomer to have adopted its disk has that on its own: it counts no answer of an
+// earlier one, whatever comes.
+func (r *Run) adopts(s Speaker, to view.MemberID, m *peerv1.Message, has Records) {
+	said := uint64(1)
+	if i := s.View.Index(to); i >= 0 && i < len(m.Known) {
+		said = uint64(m.Known[i])
+	}
+	raw, _ := has([]byte{own})
+	if is := diskOf(raw, to); is < said {
+		r.broken(s.ID, "says to have adopted disk %d of member %d, and has %d", said, to, is)
+	}
+}
+
+// transfers holds the records of a page of a member's state against those that it has.
+func (r *Run) transfers(s Speaker, m *peerv1.Message, has Records) {
+	for _, record := range m.GetTransfer().GetRecords() {
+		told, known, err := read(record.Key, record.Value)
+		if !known || err != nil {
+			continue
+		}
+		r.hold(s.ID, m.Kind, claim{record.Key, told}, has)
+		if record.Key[0] == undecided {
+			raw, _ := has(record.Key)
+			if why := recordOfGus(raw).lacks(recordOfGus(record.Value)); why != "" {
+				r.broken(s.ID, "says %v of %s, and has %s", m.Kind, show(record.Key), why)
+			}
+		}
+	}
 }
 
 // hold holds a claim against what there is.

@@ -19,6 +19,10 @@ func (r *Run) Persists(s Speaker, disks Disks, b protocol.Batch) {
 	disk := disks(s.ID).Has
 	for _, m := range b.Mutations {
 		before, _ := disk(m.Key)
+		if v, ok := valueOf(m.Key); ok {
+			r.holdFragment(s, v, m, before, after(disk, b))
+			continue
+		}
 		was, known, _ := read(m.Key, before)
 		if !known {
 			continue
@@ -66,6 +70,8 @@ type gusRecord struct {
 	writes []aWrite
 }
 
+func recordOfGus(raw []byte) gusRecord { return gusRecord{raw, writes(nil, raw)} }
+
 // tag is that of the register.
 func (r gusRecord) tag() register.Carstamp {
 	return wire.Carstamp(field.Number(r.raw, 1), field.Number(r.raw, 2), 0)
@@ -87,6 +93,9 @@ func (r gusRecord) final() bool {
 // or a larger one.
 func (r *Run) settle(s Speaker, key []byte, now, before gusRecord, disks Disks) {
 	c := now.tag()
+	if now.final() {
+		r.noteFinal(key[1:], c)
+	}
 	if c.IsZero() || !now.final() || c == before.tag() && before.final() {
 		return
 	}

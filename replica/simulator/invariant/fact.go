@@ -11,6 +11,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/field"
+	"github.com/georegister/georegister/replica/view"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // fact is how far a record is, or how far a message says that it is. Nothing of it ever gets less. Of ballots it has
@@ -77,6 +79,27 @@ var records = [256]func(raw []byte) (fact, error){
 	own: func(raw []byte) (fact, error) { // MemberRecord
 		return fact{promised: field.Number(raw, 5), count: field.Number(raw, 1)}, nil
 	},
+}
+
+// diskOf is the number of another member's disk that a MemberRecord knows of.
+func diskOf(raw []byte, id view.MemberID) uint64 {
+	known, members := field.Part(raw, 3), field.Part(raw, 4)
+	for len(members) > 0 {
+		member, size := protowire.ConsumeVarint(members)
+		if size < 0 {
+			break
+		}
+		members = members[size:]
+		number, size := protowire.ConsumeVarint(known)
+		if size < 0 {
+			break
+		}
+		known = known[size:]
+		if view.MemberID(member) == id {
+			return number
+		}
+	}
+	return 1 // all are first ones
 }
 
 // anInstance is what a record has of an instance.
@@ -175,6 +198,7 @@ type aWrite struct {
 	origin            register.Carstamp
 	promised, voted   ballot
 	votedFor, decided uint64 // timestamps of its tags
+	born              uint64 // the epoch in which it began, where to hold a tag is to vote for it; else 0
 }
 
 // writes appends those of a GusRecord.
@@ -195,6 +219,8 @@ func readWrite(raw []byte) (w aWrite) {
 			w.origin.Timestamp = n
 		case 2:
 			w.origin.Writer = register.Writer(n)
+		case 3:
+			w.born = n
 		case 5:
 			w.promised.round = n
 		case 6:

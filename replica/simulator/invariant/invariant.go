@@ -5,6 +5,8 @@
 //	a name has one value                      name.go
 //	a proposal or an answer rests on a quorum quorum.go
 //
+// and of large values that are stored as fragments, which are no records of a register: fragment.go.
+//
 // Clients see that a rule is broken only when a rare chain of events follows, such as a crash and a recovery by just
 // those members that lack something. What a member says shows it at once.
 //
@@ -16,6 +18,7 @@ import (
 	"fmt"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -36,6 +39,8 @@ type Run struct {
 	proposed  map[proposal]choice          // what was proposed in it; never ranged over
 	held      map[held]bool                // what a quorum has; never ranged over
 	chosen    map[string]choice            // by key: the latest choice that is known; never ranged over
+	final     map[tag]bool                 // of Gus; never ranged over
+	stored    map[value]bool               // by enough, each its fragment; never ranged over
 }
 
 // Speaker is a member that says something.
@@ -43,6 +48,8 @@ type Speaker struct {
 	ID    view.MemberID
 	Shard int
 	View  *view.View
+	// Losses is how many members may have lost their disks at once; 0: any minority.
+	Losses int
 }
 
 // broken notes a rule that a member has broken.
@@ -62,4 +69,8 @@ func (r *Run) Leaves(s Speaker, m *peerv1.Message, disks Disks) {
 	r.name(s, m)
 	r.propose(s, m, disks)
 	r.decide(s, m, disks)
+	r.store(s, m, disks)
+	if m.Kind == peerv1.Kind_GUS_FINAL || m.Gus.GetFinal() {
+		r.noteFinal(m.Key, wire.Of(m).Carstamp)
+	}
 }

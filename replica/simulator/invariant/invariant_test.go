@@ -356,3 +356,64 @@ func TestADecisionRestsOnAQuorum(t *testing.T) {
 		expect(t, name, &r, c.want)
 	}
 }
+
+func TestAMemberHasWhatItTellsOfATransfer(t *testing.T) {
+	d := disk{
+		"m":              &peerv1.MemberRecord{Members: []uint32{1, 2, 3}, Known: []uint32{1, 2, 1}},
+		ofKey(registers): &peerv1.RegisterRecord{Timestamp: 4},
+		ofKey(undecided): &peerv1.GusRecord{Writes: []*peerv1.GusWrite{{Origin: 6, Writer: 1, PromisedRound: 2}}},
+	}
+	adopted := func(disk uint32) *peerv1.Message {
+		return &peerv1.Message{Kind: peerv1.Kind_ADOPT_OK, Known: []uint32{1, disk, 1}}
+	}
+	page := func(key string, r record) *peerv1.Message {
+		return &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Transfer: &peerv1.Transfer{
+			Records: []*peerv1.Record{{Key: []byte(key), Value: encoded(t, r)}},
+		}}
+	}
+	write := func(promised uint64) *peerv1.GusRecord {
+		return &peerv1.GusRecord{Writes: []*peerv1.GusWrite{{Origin: 6, Writer: 1, PromisedRound: promised}}}
+	}
+	for name, c := range map[string]struct {
+		says *peerv1.Message
+		want string
+	}{
+		"a disk":                {adopted(2), ""},
+		"a later disk":          {adopted(3), "adopted disk 3 of member 2, and has 2"},
+		"a register":            {page(ofKey(registers), &peerv1.RegisterRecord{Timestamp: 4}), ""},
+		"a later one":           {page(ofKey(registers), &peerv1.RegisterRecord{Timestamp: 5}), "carstamp"},
+		"a promise":             {page(ofKey(undecided), write(2)), ""},
+		"a later promise":       {page(ofKey(undecided), write(3)), "a promise of round 2"},
+		"what there is none of": {page(string([]byte{registers, 'l'}), &peerv1.RegisterRecord{Timestamp: 5}), "carstamp"},
+	} {
+		var r Run
+		r.Says(speaker(1), 2, c.says, d.has(t))
+		expect(t, name, &r, c.want)
+	}
+}
+
+func TestAnAnswerOfGusIsFinal(t *testing.T) {
+	c := register.Carstamp{Timestamp: 6, Writer: 1}
+	undecidedSince := func(epoch uint64) disk {
+		return disk{ofKey(undecided): &peerv1.GusRecord{Timestamp: 6, Writer: 1, Writes: []*peerv1.GusWrite{
+			{Origin: 6, Writer: 1, Born: epoch, Held: true},
+		}}}
+	}
+	for name, b := range map[string]struct {
+		disk  disk
+		final bool // somebody has said so
+		want  string
+	}{
+		"a vote of this view":       {undecidedSince(three.Epoch), false, ""},
+		"of another view":           {undecidedSince(7), false, "nobody takes for final"},
+		"of another view, and said": {undecidedSince(7), true, ""},
+		"final here":                {disk{ofKey(undecided): &peerv1.GusRecord{Timestamp: 6, Writer: 1}}, false, ""},
+	} {
+		var r Run
+		if b.final {
+			r.noteFinal([]byte("k"), c)
+		}
+		r.Chosen(speaker(1), "k", c, b.disk.all(t), b.disk.has(t))
+		expect(t, name, &r, b.want)
+	}
+}

@@ -9,15 +9,18 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// name is a carstamp of a register, whose number is its timestamp, or a ballot.
+// name is a carstamp of a register, whose number is its timestamp, or a ballot, or a fragment of a large value.
 type name struct {
 	key                    string
-	ballot                 bool
-	number, writer, detail uint64 // detail: of a carstamp its rmws, of a ballot its proposer's attempt
+	ballot, fragment       bool
+	number, writer, detail uint64 // detail: of a carstamp its rmws, of a ballot its proposer's attempt, of a fragment its index
 }
 
 // String is the name as people are told.
 func (n name) String() string {
+	if n.fragment {
+		return fmt.Sprintf("fragment %d of %v", n.detail, value{n.key, register.Writer(n.writer), n.number})
+	}
 	if n.ballot {
 		return fmt.Sprintf("ballot %d of %v (%d) of key %q", n.number, register.Writer(n.writer), n.detail, n.key)
 	}
@@ -25,7 +28,7 @@ func (n name) String() string {
 }
 
 // name holds what a message names against what was said under that name before, by whomever: a carstamp has one value,
-// also that which a write of Gus began with, and a ballot one state.
+// also that which a write of Gus began with, a ballot one state, and a fragment of a large value one content.
 func (r *Run) name(s Speaker, m *peerv1.Message) {
 	switch m.Kind {
 	case peerv1.Kind_READ1: // ABD's brings no value along, nor does Gryff's if that is large
@@ -51,6 +54,10 @@ func (r *Run) name(s Speaker, m *peerv1.Message) {
 	case peerv1.Kind_GUS_WRITE, peerv1.Kind_GUS_COMMIT:
 		r.stands(s, m, carstampOf(m))
 		r.stands(s, m, originOf(m))
+	case peerv1.Kind_FRAGMENT_STORE, peerv1.Kind_FRAGMENT_FETCHED:
+		if f := m.Fragment; !f.GetAbsent() {
+			r.stands(s, m, name{key: string(m.Key), fragment: true, number: f.GetNumber(), writer: f.GetWriter(), detail: uint64(f.GetIndex())})
+		}
 	case peerv1.Kind_PAXOS_VOTE:
 		r.stands(s, m, ballotOf(m, m.GetRmwPaxos().GetRound()))
 	case peerv1.Kind_PAXOS_ACK, peerv1.Kind_PAXOS_STATE:
@@ -75,13 +82,16 @@ func ballotOf(m *peerv1.Message, b *peerv1.RMWPaxosRound) name {
 // stands holds what a message tells of a register against what its name stood for before. Nothing is written without a
 // carstamp.
 func (r *Run) stands(s Speaker, m *peerv1.Message, n name) {
-	if !n.ballot && n.number == 0 && n.writer == 0 && n.detail == 0 {
+	if !n.ballot && !n.fragment && n.number == 0 && n.writer == 0 && n.detail == 0 {
 		if m.Present {
 			r.broken(s.ID, "says %v of key %q with a value and no carstamp", m.Kind, m.Key)
 		}
 		return
 	}
 	is := content{present: m.Present, value: hash(m.Value)}
+	if n.fragment {
+		is.value = hash(m.Fragment.GetData())
+	}
 	if n.ballot {
 		is.timestamp, is.writer, is.table = m.Timestamp, m.Writer, hash(m.GetRmwPaxos().GetTable())
 	}

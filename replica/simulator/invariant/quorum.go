@@ -147,6 +147,44 @@ func (r *Run) Answers(s Speaker, key string, c register.Carstamp, disks Disks) {
 	}
 }
 
+// tag is one of a register of Gus.
+type tag struct {
+	key string
+	register.Carstamp
+}
+
+// noteFinal notes a tag that a member takes for its write's last one.
+func (r *Run) noteFinal(key []byte, c register.Carstamp) {
+	if r.final == nil {
+		r.final = map[tag]bool{}
+	}
+	r.final[tag{string(key), c}] = true
+}
+
+// Chosen holds it that a tag of Gus that is answered is its write's for good: who answers, or anybody, has taken it for
+// that, or to hold it is to vote for it, since its write began in this very view. A register that is past it by now
+// tells nothing.
+func (r *Run) Chosen(s Speaker, key string, c register.Carstamp, disks Disks, has Records) {
+	record := recordKey(undecided, []byte(key))
+	raw, gus := has(record)
+	if r.Broken != nil || !gus || c.IsZero() || r.final[tag{key, c}] {
+		return
+	}
+	if is := recordOfGus(raw); c.Less(is.tag()) || is.tag() == c && is.final() {
+		return
+	}
+	for _, member := range s.View.Members {
+		raw, _ := disks(member.ID).Has(record)
+		for _, w := range writes(nil, raw) {
+			if w.origin.Writer == c.Writer && (w.origin == c || w.votedFor == c.Timestamp) && w.born == s.View.Epoch {
+				return
+			}
+		}
+	}
+	r.broken(s.ID, "answers with tag %v of key %q, which nobody takes for final, of a write that began in no such view as "+
+		"this one", c, key)
+}
+
 // without lists the members whose disks have less than a carstamp that a quorum has to have; nil: a quorum has it.
 // Once one has, it stays so in that epoch.
 func (r *Run) without(s Speaker, key []byte, c register.Carstamp, disks Disks, sure ...view.MemberID) []view.MemberID {
@@ -154,7 +192,13 @@ func (r *Run) without(s Speaker, key []byte, c register.Carstamp, disks Disks, s
 	if r.held[h] {
 		return nil
 	}
-	lack := lacking(s.View, disks, func(has Records) (bool, bool) { return holdsCarstamp(has, key, c) }, sure...)
+	holds := func(has Records) (bool, bool) { return holdsCarstamp(has, key, c) }
+	lack := lacking(s.View, disks, holds, sure...)
+	if _, plain := disks(s.ID).Has(recordKey(registers, key)); lack != nil && s.View.Joint() && !plain {
+		// What was chosen, or is final, before the view needs no quorum in it: who asks both sides finds it.
+		before := s.View.Before()
+		lack = lacking(&before, disks, holds, sure...)
+	}
 	if lack == nil {
 		if r.held == nil {
 			r.held = map[held]bool{}
@@ -171,9 +215,8 @@ type held struct {
 	epoch uint64
 }
 
-// lacking lists the members whose disks lack something that a quorum has to have; nil: a quorum has it, or none of
-// them knows of such things. In a joint view a quorum of the members before the change will do: who asks both sides
-// finds it. Those in sure have it.
+// lacking lists the members whose disks lack something that a quorum has to have, in a joint view one of both sides; nil:
+// a quorum has it, or none of them knows of such things. Those in sure have it.
 func lacking(
 	v *view.View, disks Disks, holds func(Records) (known, holds bool), sure ...view.MemberID,
 ) []view.MemberID {
@@ -189,7 +232,7 @@ func lacking(
 		}
 		return held || disk.Excused
 	}
-	if v.Quorum(has) || !any || v.Joint() && v.Before().Quorum(has) {
+	if v.Quorum(has) || !any {
 		return nil
 	}
 	return lack

@@ -54,9 +54,10 @@ func mixed(seed uint64, options Options) (Options, func(*Schedule)) {
 	if draw.Chance(300) {
 		options.Keys = 1 + draw.Below(8)
 	}
-	if draw.Chance(150) {
+	impatient := draw.Chance(150)
+	if impatient {
 		// Members that suspect each other sooner than they could answer promise no end of their duels; with those that an
-		// outage leaves, which are just enough, there may be none.
+		// outage leaves, or a change that is given up, which are just enough, there may be none.
 		options.Impatient, options.Faults = true, faults.Without(options.Faults, faults.Outage)
 	}
 	stops := draw.Chance(300)
@@ -69,6 +70,11 @@ func mixed(seed uint64, options Options) (Options, func(*Schedule)) {
 	return options, func(s *Schedule) {
 		// Leases are promised by clocks that count what a machine was suspended for.
 		s.Environment.ClockStops = stops && options.Partitioned == nil
+		for i := range s.Faults {
+			if f := &s.Faults[i]; impatient && f.Kind == faults.Change {
+				f.Alive = true
+			}
+		}
 	}
 }
 

@@ -1,0 +1,92 @@
+package cluster
+
+import (
+	"fmt"
+
+	"github.com/georegister/georegister/replica/simulator/invariant"
+)
+
+// Unrested says what members have not done yet of what they do without being asked once all is quiet, or nothing.
+func (w *Cluster) Unrested() string {
+	var resting []*Node
+	for _, member := range w.Made[w.Record].Members {
+		if nd := w.Nodes[member.ID-1]; !nd.Gone && !nd.Down && nd.Acts && nd.Held == w.Record && !nd.Lost {
+			resting = append(resting, nd)
+		}
+	}
+	if w.judged() {
+		for shard := range w.Environment.Shards {
+			var disks []invariant.Resting
+			for _, nd := range resting {
+				disks = append(disks, invariant.Resting{ID: nd.Config.Self, Records: nd.Shards[shard].Disk.Records})
+			}
+			if why := invariant.Unrested(&w.Made[w.Record].View, disks); why != "" {
+				return why
+			}
+		}
+	}
+	if !w.Environment.Doubtful {
+		return ""
+	}
+	if why := unnoted(resting); why != "" {
+		return why
+	}
+	return w.unnotedOfWitnesses(resting)
+}
+
+// unnoted says of whose disk another member has not noted how far it is, as far as that was told since all is quiet; or
+// nothing.
+func unnoted(resting []*Node) string {
+	for _, nd := range resting {
+		for shard, s := range nd.Running() {
+			is := Batches(s.Disk.Records)
+			if is <= s.before {
+				continue
+			}
+			for _, other := range resting {
+				p := other.NotedOf(nd, shard)
+				if other != nd && max(p.GetBatches(), p.GetBefore()) < is {
+					return fmt.Sprintf("member %d has noted %d batches of member %d, which has had %d, %d of these since all is quiet",
+						other.Index+1, max(p.GetBatches(), p.GetBefore()), nd.Index+1, is, is-s.before)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// unnotedOfWitnesses says of which witness some members have noted less than others, as far as that is of what it
+// promised since all is quiet; or nothing. Who hears of that tells all others.
+func (w *Cluster) unnotedOfWitnesses(resting []*Node) string {
+	for _, witness := range w.Made[w.Record].Witnesses {
+		x := w.Nodes[witness.ID-1]
+		for shard, before := range x.Witness.before {
+			most := before
+			for _, nd := range resting {
+				most = max(most, nd.NotedOf(x, shard).GetBatches())
+			}
+			for _, nd := range resting {
+				if noted := nd.NotedOf(x, shard).GetBatches(); most > before && noted < most {
+					return fmt.Sprintf("member %d has noted %d promises of witness %d, and others %d, %d of these since all is quiet",
+						nd.Index+1, noted, x.Index+1, most, most-before)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// NoteBatches notes how far disks are: what was told before may be lost, with a message or with a process.
+func (w *Cluster) NoteBatches() {
+	for _, nd := range w.Nodes {
+		for _, s := range nd.Shards {
+			s.before = Batches(s.Disk.Records)
+		}
+		if x := nd.Witness; x != nil && x.Core != nil {
+			x.before = x.before[:0]
+			for i := range w.Made[w.Record].Partitions {
+				x.before = append(x.before, x.Core.Promises(uint32(i)))
+			}
+		}
+	}
+}
