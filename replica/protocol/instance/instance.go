@@ -135,7 +135,8 @@ type object struct {
 	resting   bool // it is in store.resting
 }
 
-func (o *object) idle() bool { return len(o.instances) == 0 && len(o.mine) == 0 && len(o.queue) == 0 }
+// idle reports whether nothing is in progress: commands wait only while each lane has one that is.
+func (o *object) idle() bool { return len(o.instances) == 0 && len(o.mine) == 0 }
 
 func (o *object) find(id instanceID) *instance {
 	for _, i := range o.instances {
