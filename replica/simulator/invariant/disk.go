@@ -17,12 +17,14 @@ func (r *Run) Persists(s Speaker, disks Disks, b protocol.Batch) {
 		return
 	}
 	disk := disks(s.ID).Has
-	for _, m := range b.Mutations {
-		before, _ := disk(m.Key)
+	for i, m := range b.Mutations {
 		if v, ok := valueOf(m.Key); ok {
+			// One that has gone may be wanted again in the same batch.
+			before, _ := after(disk, protocol.Batch{Mutations: b.Mutations[:i]})(m.Key)
 			r.holdFragment(s, v, m, before, after(disk, b))
 			continue
 		}
+		before, _ := disk(m.Key)
 		was, known, _ := read(m.Key, before)
 		if !known {
 			continue
