@@ -91,7 +91,7 @@ func (p *Protocol) wroteBack(o *operation) {
 		p.firstPhase(o)
 	case register.RMW:
 		p.operations.End(o)
-		if o.Trips > 0 {
+		if o.backing {
 			p.Took(pathRMWAfter)
 			p.waited[o.Request.Handle] = o.Trips
 		}

@@ -119,10 +119,10 @@ func (p *Protocol) onFetch(from view.MemberID, m *peerv1.Message) {
 	p.Send(from, answer)
 }
 
-// onFetched counts an answer.
+// onFetched counts an answer: its number is that of the fetch, which asks about one value.
 func (p *Protocol) onFetched(from view.MemberID, m *peerv1.Message) {
 	f := p.fetches.Find(m.Op)
-	if f == nil || f.name != nameOf(m) {
+	if f == nil {
 		return
 	}
 	f.answered.Answer(p.Incarnations, from)
