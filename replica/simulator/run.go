@@ -221,11 +221,9 @@ func (w *run) live(settle time.Duration) (check.Class, string) {
 	return w.rest()
 }
 
-// rest has members do what they do once all is quiet. It is no part of the run's diagram and cost: nobody asks for
-// anything.
+// rest has members do what they do once all is quiet. It is no part of the run's diagram: nobody asks for anything.
 func (w *run) rest() (check.Class, string) {
 	w.Diagram.End()
-	w.Network.Weighed = false
 	why := w.Unrested()
 	for until := w.Now + w.bound(); why != "" && w.Now < until; why = w.Unrested() {
 		w.Run(w.Now+w.Environment.Retry, func() bool { return false })
