@@ -16,6 +16,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator"
+	"github.com/georegister/georegister/replica/simulator/directed"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/workload"
 )
@@ -375,6 +376,13 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kin
 	if f.soak < 1 {
 		return fmt.Errorf("--soak: %d schedules; give at least 1", f.soak)
 	}
+	if f.lose > 0 && slices.Contains(kinds, faults.Directed) {
+		kinds = faults.Without(kinds, faults.Directed)
+		if len(faults.Without(kinds, faults.Variations()...)) == 0 {
+			return errors.New("--lose: directed schedules have members that suspect each other before they could " +
+				"have answered, and just enough of these promise no end; list other faults, or leave --lose out")
+		}
+	}
 	options := s.options(kinds)
 	var err error
 	if f.sites != "" {
@@ -386,9 +394,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kin
 	} else if options.Members, err = s.sizes(kinds); err != nil {
 		return err
 	}
-	if err := s.directed(&options); err != nil {
-		return err
-	}
+	options.Directed = directed.Draws(directed.Of(s.variant, s.partitioned != nil, options.Members))
 	corpus, err := s.readCorpus(f.corpus, kinds)
 	if err != nil {
 		return err

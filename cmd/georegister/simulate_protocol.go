@@ -15,7 +15,6 @@ import (
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator"
-	"github.com/georegister/georegister/replica/simulator/directed"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/replica/view"
@@ -177,21 +176,6 @@ func (s simulated) sizes(kinds []faults.Kind) (sizes []int, err error) {
 		return nil, fmt.Errorf("--fault-tolerance: %w", s.row.CheckFaults(widest, s.tolerance))
 	}
 	return sizes, nil
-}
-
-// directed has schedules be directed ones where kinds list that: those of the protocol with the numbers of members that
-// the options have.
-func (s simulated) directed(options *schedule.Options) error {
-	if !slices.Contains(options.Faults, faults.Directed) {
-		return nil
-	}
-	some := directed.Of(s.variant, s.partitioned != nil, options.Members)
-	if len(some) == 0 && len(faults.Without(options.Faults, faults.Variations()...)) == 0 {
-		return fmt.Errorf("--faults: %s has no directed schedules with %v members; give other --sites, or faults "+
-			"beside directed", s.name, options.Members)
-	}
-	options.Directed = directed.Draws(some)
-	return nil
 }
 
 // fragmentSizes are those of sizes with fragments: where members change, all that can have as many as were asked for,

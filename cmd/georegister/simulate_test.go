@@ -110,6 +110,19 @@ func TestSimulateFaults(t *testing.T) {
 		one[0] == other[0] || one[0] == one[1] {
 		t.Errorf("digests of the same schedules: %v, %v; of others: %v", one, same, other)
 	}
+	directed := func(protocol string) string {
+		out, err := simulate("--protocol", protocol, "--soak", "10", "--sites", "5", "--faults", "directed",
+			"--digests")
+		if err != nil {
+			t.Error(err)
+		}
+		_, digest, _ := strings.Cut(out, "digest of the schedules 1 to 10: ")
+		return digest
+	}
+	whole, again, fragments := directed("gus"), directed("gus"), directed("gus-fragments")
+	if whole == "" || whole != again || whole == fragments {
+		t.Errorf("digests of the same directed schedules: %s, %s; of another protocol's: %s", whole, again, fragments)
+	}
 	out, err = simulate("--protocol", "abd", "--soak", "2", "--sites", "3", "--lose", "1")
 	if err != nil || !strings.Contains(out, "sets of disks that were lost for good, each in a run of its own: ") {
 		t.Errorf("%v\n%s", err, out)
@@ -321,6 +334,8 @@ func TestSimulateRefuses(t *testing.T) {
 			"= 2f + 1",
 		"--soak 5 --lose 1 --digests": "--digests: it is of the schedules " +
 			"of --soak",
+		"--soak 5 --lose 1 --faults directed,mix": "--lose: directed schedules have members that suspect",
+		"--faults directed":                       `--faults: unknown fault "directed"`,
 		"--digests": "--digests: it is of the schedules " +
 			"of --soak",
 		"--soak 5 --learn --costs x":        "--costs: it is of the schedules",

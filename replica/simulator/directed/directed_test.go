@@ -71,8 +71,19 @@ func TestASoakDrawsEachKind(t *testing.T) {
 	}
 }
 
-// Who asks for a number of members gets schedules with as many.
+// Who asks for a number of members gets schedules with as many, of any protocol.
 func TestAskedMembers(t *testing.T) {
+	for _, v := range catalog.Variants() {
+		entry, _, err := catalog.FindVariant(v.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range entry.Row.Members {
+			if len(Of(v.Name, entry.Partitioned != nil, []int{n})) == 0 {
+				t.Errorf("%s has no directed schedules of %d members", v.Name, n)
+			}
+		}
+	}
 	if some := Of("gryffrsc", false, []int{7}); len(some) != 1 || some[0].Name != "lost-leaders" {
 		t.Errorf("with seven members, gryffrsc has %v", some)
 	}

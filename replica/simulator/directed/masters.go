@@ -106,7 +106,7 @@ func MastersBack(seed uint64) schedule.Schedule {
 	return s
 }
 
-// SuspendedMasters is LostMasters in which the machine of the master is suspended.
+// SuspendedMasters is LostMasters in which the machine of the master is suspended, often for longer than its leases last.
 func SuspendedMasters(seed uint64) schedule.Schedule {
 	s := LostMasters(seed)
 	s.Faults[0].Kind, s.Faults[0].Everywhere, s.Faults[0].Side = faults.Pause, false, 0
