@@ -37,7 +37,7 @@ type object struct {
 	lead     lead
 	hot      protocol.Instant // until then, own batches are handed to the key's one proposer
 	reads    int              // in progress
-	read     *read            // that nothing was sent for yet
+	asking   []*request       // reads that nothing was sent for yet: they begin in Ready, as one
 
 	due    bool // is in Protocol.due
 	listed bool // is in Protocol.busy

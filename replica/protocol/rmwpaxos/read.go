@@ -10,36 +10,32 @@ import (
 
 // read is a read of a key, for those clients of this member that asked before anything was sent for it.
 type read struct {
-	base.Operation // it has a number once something was sent
-	object         *object
-	requests       []*request
-	asked          quorum.Tally // in this try
-	replies        replies      // of all tries: late ones may make a quorum consistent (section 5.8)
-	had            []acceptor   // this member's at each try, of which others need not send the state
-	highest        round        // after the last try
-	retries        int
-	trips          int `digest:"-"`
+	base.Operation
+	object   *object
+	requests []*request
+	asked    quorum.Tally // in this try
+	replies  replies      // of all tries: late ones may make a quorum consistent (section 5.8)
+	had      []acceptor   // this member's at each try, of which others need not send the state
+	highest  round        // after the last try
+	retries  int
+	trips    int `digest:"-"`
 }
 
 // joinRead adds a client to the key's read that has not begun yet.
 func (p *Protocol) joinRead(o *object, r *request) {
-	if o.read == nil {
-		o.read = &read{object: o}
-		o.reads++
-		p.reads.Begin(o.read)
-	}
-	o.read.requests = append(o.read.requests, r)
+	o.asking = append(o.asking, r)
 	p.advanceLater(o)
 }
 
 // beginRead is algorithm 3, lines 1 to 4, for reads.
 func (p *Protocol) beginRead(o *object) {
-	r := o.read
-	if r == nil {
+	if len(o.asking) == 0 {
 		return
 	}
-	o.read = nil
-	p.reads.Renumber(r, p.Op())
+	r := &read{Operation: base.Operation{Number: p.Op()}, object: o, requests: o.asking}
+	o.asking = nil
+	o.reads++
+	p.reads.Begin(r)
 	p.askRead(r, p.AskQuorum(&r.asked))
 }
 
@@ -131,7 +127,7 @@ func (p *Protocol) endReads(o *object, d *instance) {
 		return
 	}
 	for r := range p.reads.InProgress() {
-		if r.object == o && r.Number != 0 && r.Number < d.op {
+		if r.object == o && r.Number < d.op {
 			p.Took(pathReadJoined)
 			p.endRead(r, d.proposal)
 		}
@@ -164,17 +160,11 @@ func (p *Protocol) tickReads() {
 		for _, q := range r.requests {
 			waits = !p.expire(q, false) || waits
 		}
-		switch {
-		case !waits:
-			if r.object.read == r {
-				r.object.read = nil
-			}
+		if !waits {
 			p.forgetRead(r)
-		case r.Number != 0:
-			if missing := p.Unanswered(&r.asked); len(missing) > 0 {
-				p.Took(pathRetryRead)
-				p.SendAll(missing, p.readMessage(r))
-			}
+		} else if missing := p.Unanswered(&r.asked); len(missing) > 0 {
+			p.Took(pathRetryRead)
+			p.SendAll(missing, p.readMessage(r))
 		}
 	}
 }

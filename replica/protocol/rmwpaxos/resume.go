@@ -37,7 +37,7 @@ func (p *Protocol) Unfinished() []protocol.Request {
 				}
 			}
 		}
-		for _, r := range o.queue {
+		for _, r := range slices.Concat(o.queue, o.asking) {
 			list(r, nil)
 		}
 	}
@@ -51,22 +51,14 @@ func (p *Protocol) Unfinished() []protocol.Request {
 	return unfinished
 }
 
-// resume puts an update into the batch that carried it in an earlier view. The batch begins with the next Tick, when
-// all its requests are back. The numbers of this process are higher, so it comes before all others.
+// resume puts an update into the batch that carried it in an earlier view: of a key there was one. It begins with the
+// next Tick, when all its requests are back. The numbers of this process are higher, so it comes before all others.
 func (p *Protocol) resume(o *object, r protocol.Request, done resume) {
 	b := o.mine
 	if b == nil {
 		p.Took(pathResumed)
 		b = &batch{author: p.author, number: done.batch, left: true, resuming: true}
 		o.mine = b
-	}
-	if b.number != done.batch {
-		p.Complete(r.Handle, register.Result{
-			Status: register.Unknown,
-			Message: "the view changed, and what came of the " + r.Operation.Kind.String() +
-				" was forgotten meanwhile; it may have taken effect",
-		})
-		return
 	}
 	for len(b.commands) <= done.command { // answers are told apart by their places
 		b.commands = append(b.commands, &peerv1.Command{Function: noCommand})

@@ -169,6 +169,7 @@ func (p *Protocol) Pending() int {
 		n += o.pending()
 	}
 	for _, o := range p.due {
+		n += len(o.asking)
 		if !o.listed {
 			n += o.pending()
 		}

@@ -17,21 +17,18 @@ const (
 
 // RecallBatch returns what a member's batch of so many commands has answered, if the state has it, or nil. There is one
 // entry for each member, of the last batch of its last disk. Each member changes a key by one batch after the other, so
-// an older one is over, and is not applied again: its author has given it up.
+// an older one is over, and is not applied again: its author has given it up, and heeds no answer.
 func RecallBatch(state *peerv1.KeyState, author register.Writer, number uint64, commands int) []*peerv1.Answer {
 	at, found := lastOf(state, author)
 	if !found {
 		return nil
 	}
 	last := state.Executed[at]
-	switch later := cmp.Or(
+	if earlier := cmp.Or(
 		cmp.Compare(register.Writer(last.GetId().GetWriter()).Incarnation(), author.Incarnation()),
 		cmp.Compare(last.GetId().GetNumber(), number),
-	); {
-	case later < 0:
+	); earlier < 0 {
 		return nil
-	case later > 0:
-		return slices.Repeat([]*peerv1.Answer{Forgotten}, commands)
 	}
 	// After a change of the view a batch may be shorter: it ends with the last command that somebody still waits for.
 	answers := slices.Clone(last.Answers[:min(len(last.Answers), commands)])
