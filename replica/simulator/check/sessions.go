@@ -9,6 +9,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
 )
 
 // The first bytes of the keys of records that hold the state of a key, with what it remembers of sessions: of the
@@ -22,7 +23,8 @@ const (
 // Sessions holds the state of a key that a member stores against the one before it on its disk: it remembers no
 // more sessions and answers than it may, and those of the latest; of what it forgets, it knows that it may have
 // been there; and what a request was answered stays the answer.
-func Sessions(t *protocol.Tuning, key, before, after []byte) error {
+// Of a session it takes no request for over that came before what its client has acknowledged and what is too much.
+func (q *Requests) Sessions(t *protocol.Tuning, key, before, after []byte) error {
 	if len(key) == 0 || after == nil {
 		return nil
 	}
@@ -46,7 +48,58 @@ func Sessions(t *protocol.Tuning, key, before, after []byte) error {
 	if err := forgets(t, old, state); err != nil {
 		return fmt.Errorf("the state of key %q: %w", key[1:], err)
 	}
+	for _, s := range state.Sessions {
+		earlier := uint64(0)
+		if i := slices.IndexFunc(old.Sessions, func(o *peerv1.Session) bool { return o.Session == s.Session }); i >= 0 {
+			earlier = old.Sessions[i].FirstIncomplete
+		}
+		if err := q.over(s, earlier, string(key[1:])); err != nil {
+			return fmt.Errorf("the state of key %q: %w", key[1:], err)
+		}
+	}
 	return nil
+}
+
+// Requests are what clients have asked for and acknowledged.
+type Requests struct {
+	sessions map[uint64]*requests // never ranged over
+}
+
+// requests are those of a session.
+type requests struct {
+	acknowledged uint64              // all before that number
+	asked        map[string][]uint64 // numbers, by key; never ranged over
+}
+
+// Asks notes a request of a client.
+func (q *Requests) Asks(id register.ID, key string) {
+	if id.Session == 0 {
+		return
+	}
+	if q.sessions == nil {
+		q.sessions = map[uint64]*requests{}
+	}
+	r := q.sessions[id.Session]
+	if r == nil {
+		r = &requests{asked: map[string][]uint64{}}
+		q.sessions[id.Session] = r
+	}
+	r.acknowledged = max(r.acknowledged, id.FirstIncomplete)
+	if !slices.Contains(r.asked[key], id.Number) {
+		r.asked[key] = append(r.asked[key], id.Number)
+	}
+}
+
+// over judges the number before which a key takes the requests of a session for over, which was an earlier one before:
+// it is no higher than what its client has acknowledged, unless an answer there was one too many.
+func (q *Requests) over(s *peerv1.Session, earlier uint64, key string) error {
+	r := q.sessions[s.Session]
+	if r == nil || s.FirstIncomplete <= max(r.acknowledged, earlier) ||
+		slices.ContainsFunc(r.asked[key], func(n uint64) bool { return earlier <= n && n < s.FirstIncomplete }) {
+		return nil
+	}
+	return fmt.Errorf("it takes the requests of session %d before %d for over, and its client has acknowledged those "+
+		"before %d, and asked for none of the others here", s.Session, s.FirstIncomplete, r.acknowledged)
 }
 
 // seen is when a session was seen last: no two are the same.

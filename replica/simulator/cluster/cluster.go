@@ -44,6 +44,7 @@ type Cluster struct {
 	Masters    check.Masters
 	breach     error // the first of those that Breaches was told of
 	invariants invariant.Run
+	requests   check.Requests
 
 	Stops map[uint64]schedule.Stop // at fsyncs, by their numbers
 	Syncs uint64                   // fsyncs that ended while faults went on

@@ -55,14 +55,20 @@ func (w *Cluster) judgeAnswered(nd *Node, op register.Operation, result register
 func (nd *Node) judgeStored(s *shard, b protocol.Batch) {
 	w := nd.World
 	t := &w.Environment.Tuning
-	if w.Environment.Partitioned != nil || t.Sessions == 0 && t.SessionsFor == 0 && t.Answers == 0 {
+	if !w.forgetful() {
 		return
 	}
 	for _, m := range b.Mutations {
-		if err := check.Sessions(t, m.Key, s.Disk.Records[string(m.Key)], m.Value); err != nil {
+		if err := w.requests.Sessions(t, m.Key, s.Disk.Records[string(m.Key)], m.Value); err != nil {
 			w.Breaches(fmt.Errorf("%s: %w", nd.Name(), err))
 		}
 	}
+}
+
+// forgetful reports whether members without partitions remember so few sessions, or answers, that some are forgotten.
+func (w *Cluster) forgetful() bool {
+	t := &w.Environment.Tuning
+	return w.Environment.Partitioned == nil && (t.Sessions != 0 || t.SessionsFor != 0 || t.Answers != 0)
 }
 
 // judgeOutcome judges that a client is told that the outcome of its rmw is not kept only where few are.

@@ -118,6 +118,9 @@ func (nd *Node) hand(op register.Operation, who asked, deadline, now protocol.In
 }
 
 func (nd *Node) request(shard int, op register.Operation, who asked, deadline, now protocol.Instant) {
+	if nd.World.forgetful() {
+		nd.World.requests.Asks(op.ID, op.Key)
+	}
 	nd.handle++
 	nd.Asked[nd.handle] = who
 	s := nd.Shards[shard]
