@@ -19,6 +19,7 @@ import (
 func TestMembersBreakInvariants(t *testing.T) {
 	t.Parallel()
 	few := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Loss}, Members: []int{3}, RMWs: schedule.ManyRMWs}
+	changes := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, RMWs: schedule.ManyRMWs}
 	plain := few
 	plain.RMWs = 0
 	changing := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Wipe, faults.Crash, faults.Loss, faults.Partition}}
@@ -35,7 +36,9 @@ func TestMembersBreakInvariants(t *testing.T) {
 			{"rmwpaxos/vote-before-persist", few, 0, 30}, {"rmwpaxos/learn-lowers-promise", few, 0, 300},
 		}},
 		{Member(gryff.Factory), []hunt{{"gryff/reply-volatile", few, 0, 30}, {"gryff/spread-volatile", few, 0, 30}}},
-		{Member(epaxos.Factory), []hunt{{"instance/commit-before-persist", few, 0, 30}}},
+		{Member(epaxos.Factory), []hunt{
+			{"instance/commit-before-persist", few, 0, 30}, {"instance/keep-agreed", changes, 0, 30},
+		}},
 		{Member(gus.Factory), []hunt{{"gus/expose-volatile", plain, 0, 30}}},
 		{Member(gus.Factory), []hunt{{"gus/hold-in-any-view", changing, 0, 1000}}},
 		{Member(abd.Factory), []hunt{

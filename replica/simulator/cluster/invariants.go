@@ -95,6 +95,9 @@ func (nd *Node) holdAnswer(who *asked, c *protocol.Completion) {
 		w.invariants.Chosen(nd.speaker(shard), op.Key, c.Result.Carstamp, w.holders(shard),
 			nd.Shards[shard].journal.Get)
 	}
+	if op.Kind == register.Write || op.Kind == register.RMW {
+		nd.holdExecuted(op)
+	}
 	if op.Kind == register.Write {
 		shard := nd.place(op.Key)
 		w.invariants.Answered(nd.speaker(shard), op.Key, c.Result.Carstamp, nd.Shards[shard].Disk.Get)
@@ -104,6 +107,19 @@ func (nd *Node) holdAnswer(who *asked, c *protocol.Completion) {
 			nd.holdQuorum(d.Key, d.Carstamp)
 		}
 	}
+}
+
+// holdExecuted holds the answer to a request against the states of its key. One that was lost may have had it.
+func (nd *Node) holdExecuted(op *register.Operation) {
+	shard := nd.place(op.Key)
+	states := []invariant.Records{nd.Shards[shard].journal.Get}
+	for _, other := range nd.World.Nodes {
+		if other.Lost || other.Disks > 1 {
+			return
+		}
+		states = append(states, other.Shards[shard].Disk.Get)
+	}
+	nd.World.invariants.Executed(nd.speaker(shard), op.Key, op.ID, states...)
 }
 
 // holdQuorum holds it that a quorum has a carstamp of a key against the disks. Whose disk was lost since is excused.

@@ -130,6 +130,10 @@ func (r *Run) Says(s Speaker, to view.MemberID, m *peerv1.Message, has Records) 
 			r.hold(s.ID, m.Kind, c, has)
 		}
 	}
+	if agreesWrongly(s.View, m, has) {
+		r.broken(s.ID, "agrees to a commit of %s on the fast path, and members change, or have since",
+			show(instanceKey(m.Key, m.Instance.GetId())))
+	}
 	if why := saysOfWrite(m, has); why != "" {
 		r.broken(s.ID, "says %v of key %q, and has %s", m.Kind, m.Key, why)
 	}
@@ -182,6 +186,18 @@ func (r *Run) hold(who view.MemberID, kind peerv1.Kind, c claim, has Records) {
 	if why != "" && !(c.record[0] == instances && executed(c.record, has)) {
 		r.broken(who, "says %v of %s, and has %s", kind, show(c.record), why)
 	}
+}
+
+// agreesWrongly reports whether a message says that its sender has agreed to a commit on the fast path, where there is
+// none: in a joint view, or in a view with other members than now.
+func agreesWrongly(v *view.View, m *peerv1.Message, has Records) bool {
+	if !m.Instance.GetAgreed() || m.Instance.Status != peerv1.Status_PRE_ACCEPTED ||
+		m.Kind != peerv1.Kind_PRE_ACCEPT_OK && m.Kind != peerv1.Kind_PREPARE_OK {
+		return false
+	}
+	raw, known := has(instanceKey(m.Key, m.Instance.Id))
+	since := instanceOf(raw).since
+	return known && (since < v.Since || since == v.Epoch && v.Joint())
 }
 
 // saysOfWrite is what a member lacks of what it says of a write of Gus that is not final; empty: nothing.

@@ -164,6 +164,22 @@ func executed(instance []byte, has Records) bool {
 	return most >= binary.BigEndian.Uint64(instance[9:])
 }
 
+// remembers reports whether a state (KeyState) has a request of a session: its answer, or that it is over. Of one that has
+// forgotten sessions that is not known.
+func remembers(state []byte, id register.ID) bool {
+	forgetful, has := field.Number(state, 5) != 0, false
+	_ = field.Visit(state, func(which int, _ uint64, part []byte) {
+		if which != 4 || field.Number(part, 1) != id.Session { // KeyState.sessions
+			return
+		}
+		has = has || field.Number(part, 2) > id.Number
+		_ = field.Visit(part, func(which int, _ uint64, done []byte) {
+			has = has || which == 4 && field.Number(done, 1) == id.Number
+		})
+	})
+	return forgetful || has
+}
+
 // executedLacks is in what a state (KeyState) is behind an earlier one: of a writer that both have, its latest
 // instance or batch has a lower number. None has number 0.
 func executedLacks(now, before []byte) (why string) {

@@ -119,6 +119,24 @@ func (r *Run) Answered(s Speaker, key string, c register.Carstamp, disk Records)
 	}
 }
 
+// Executed holds it that a request with an id is answered once it was executed, where requests are instances: a state of
+// its key has it.
+func (r *Run) Executed(s Speaker, key string, id register.ID, all ...Records) {
+	if r.Broken != nil || id.Session == 0 {
+		return
+	}
+	record, any := recordKey(states, []byte(key)), false
+	for _, has := range all {
+		state, known := has(record)
+		if any = any || known; known && remembers(state, id) {
+			return
+		}
+	}
+	if any {
+		r.broken(s.ID, "answers request %d of session %d, which no state of key %q has", id.Number, id.Session, key)
+	}
+}
+
 // content is what a name stands for: a value, or, for a ballot, a state.
 type content struct {
 	present                         bool
