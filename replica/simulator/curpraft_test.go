@@ -11,6 +11,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/raft"
+	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/test/mutants"
@@ -108,8 +109,7 @@ func TestMistakesOfCURPRaftAreFound(t *testing.T) {
 	mustFindEach(t, Member(shortCURPRaft), byClass(harm), []hunt{{"member/vote-at-once", wipes, 0, 500}})
 }
 
-// The other mutants are found where a leader is lost that few have heard. A script shows curpraft/keep-accepting step by
-// step: random schedules come to it too seldom.
+// The other mutants are found where a leader is lost that few have heard.
 func TestRareMistakesOfCURPRaftAreFound(t *testing.T) {
 	t.Parallel()
 	for _, draw := range []func(uint64) schedule.Schedule{drawHeard, drawUnsent} {
@@ -131,4 +131,8 @@ func TestRareMistakesOfCURPRaftAreFound(t *testing.T) {
 			mustFind(t, c.draw, Member(shortCURPRaft), c.after, 4000, harm)
 		})
 	}
+	mutant := "curpraft/keep-accepting" // clients come to see it too seldom
+	program.Run(t, mutant, mutant, func(t *testing.T) {
+		mustFind(t, drawLeaderLoss, Member(shortCURPRaft), 0, 500, found(check.Breach))
+	})
 }
