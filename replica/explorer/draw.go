@@ -17,8 +17,8 @@ type drawing struct {
 	state *state
 }
 
-// draw is the diagram of a run: what came before, some steps from the initial state, and how things settled then.
-func (s *search) draw(steps, settled []choice) string {
+// draw is the diagram of a run: what came before, the steps of a path, some more, and how things settled then.
+func (s *search) draw(path []uint32, more, settled []choice) string {
 	d := &drawing{world: s.world, time: &kernel.Kernel{}, state: &state{attempts: make([]attempt, len(s.operations))}}
 	d.Diagram = diagram.New(d.time, d.lanes)
 	for i := range s.processes() {
@@ -33,10 +33,14 @@ func (s *search) draw(steps, settled []choice) string {
 	for _, op := range s.world.before {
 		d.state.attempts[op] = attempt{}
 	}
-	if len(s.before) > 0 && len(steps)+len(settled) > 0 {
+	if len(s.before) > 0 && len(path)+len(more)+len(settled) > 0 {
 		d.Remark("what was explored begins")
 	}
-	for _, c := range steps {
+	s.repeat(path, d.step)
+	if !s.ordered {
+		s.world.drop(d.state)
+	}
+	for _, c := range more {
 		d.step(c)
 	}
 	if settled != nil {

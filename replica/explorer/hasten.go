@@ -15,22 +15,31 @@ import (
 // That a member does the same is assumed of each local state at first, and examined once the local states are known
 // that come later: each input that the exploration has there is given to the one whose batch is late, which must lead
 // to what is late behind the next one by that batch, and what leaves must be the same in the end. Where that does not
-// hold, such as at a coordinator that counts others until its own disk counts, a batch lingers, and everything is
-// explored again.
+// hold, such as at a coordinator that counts others until its own disk counts, a batch lingers, and the exploration goes
+// on from where it became durable at once (late.go).
 
 // hastens reports whether the oldest batch of a member becomes durable at once.
 func (w *world) hastens(s *state, member int) bool {
 	l := &w.states[s.locals[member]]
 	if w.settles || w.ordered || s.used.of(usedCrashes) < w.scope.Faults.Crashes || l.batches == 0 ||
-		w.lingering[l.mind] {
+		w.lingers(l) {
 		return false
 	}
-	l.hastened = true
+	l.hastened = l.hastened || !w.again
+	w.hastened = append(w.hastened, s.locals[member])
 	return true
 }
 
-// lingers examines all that was hastened, and reports whether it makes a difference somewhere.
-func (l *locals) lingers() (some bool) {
+// lingers reports whether the oldest batch of a member must not become durable at once, as far as was known in the
+// present pass.
+func (l *locals) lingers(s *local) bool {
+	since, lingers := l.lingering[s.mind]
+	return lingers && since <= l.pass
+}
+
+// unhastened examines all that was hastened, and returns the local states in which it makes a difference. Their batches
+// linger from the next pass on.
+func (l *locals) unhastened() (all []uint32) {
 	var late []uint32 // local states whose oldest batch is late
 	var from [][]int  // those before each, of late
 	at := map[digest.State]int{}
@@ -60,23 +69,30 @@ func (l *locals) lingers() (some bool) {
 		}
 	}
 	for ; len(differs) > 0; differs = differs[1:] {
-		if mind := l.states[late[differs[0]]].mind; !l.lingering[mind] {
-			l.lingering[mind] = true
+		if s := &l.states[late[differs[0]]]; !l.known(s) {
+			l.lingering[s.mind] = l.pass + 1
 			differs = append(differs, from[differs[0]]...)
 		}
 	}
 	for n := range l.states {
-		if s := &l.states[n]; s.hastened && l.lingering[s.mind] {
-			s.hastened, some = false, true
+		if s := &l.states[n]; s.hastened && l.known(s) {
+			s.hastened = false
+			all = append(all, uint32(n))
 		}
 	}
-	return some
+	return all
+}
+
+// known reports whether it is known by now that a batch lingers.
+func (l *locals) known(s *local) bool {
+	_, lingers := l.lingering[s.mind]
+	return lingers
 }
 
 // commutes reports whether all inputs do the same before the oldest batch of a member becomes durable as afterwards,
 // and the local states that they lead to, before that.
 func (l *locals) commutes(late uint32) (to []uint32, all bool) {
-	if l.lingering[l.states[late].mind] {
+	if l.known(&l.states[late]) {
 		return nil, false
 	}
 	durable := chosen(persist, uint32(l.states[late].member))

@@ -43,15 +43,15 @@ type search struct {
 	by      []choice
 	levels  []uint8 // its deviations
 
-	level     uint8
-	waiting   frontier // states from which it has not gone on, in the order of their distances from the initial one
-	deviating frontier // with one deviation more
-	current   uint32   // from which it goes on
-	from, to  state
-	last      []choice // steps of a failure after those to current
-	settled   []choice // and how things settled then
-	words     []uint32
-	all       []option
+	level    uint8
+	waiting  []frontier // by deviations: states from which it has not gone on, in the order in which they were found
+	late     late
+	current  uint32 // from which it goes on
+	from, to state
+	last     []choice // steps of a failure after those to current
+	settled  []choice // and how things settled then
+	words    []uint32
+	all      []option
 }
 
 // frontier is a list of states: the number and the words of each.
@@ -84,29 +84,39 @@ func Explore(ctx context.Context, scope Scope, options Options) (Report, error) 
 	if err := scope.Check(); err != nil {
 		return Report{}, fmt.Errorf("the scope: %w", err)
 	}
-	w := newWorld(&scope, options.Ordered)
-	s := &search{
-		settler: &settler{judge: &judge{world: w, verdicts: map[string]*Failure{}}}, ctx: ctx, options: options,
-		examined: leastExamined,
-	}
-	s.report.Completed = -1
+	s := newSearch(ctx, &scope, options)
 	initial, steps, f := s.begin()
 	s.initial, s.before = initial, slices.Clone(steps)
 	if f != nil {
 		s.fail(f, nil, nil, nil)
 		return s.report, nil
 	}
+	s.explore()
+	return s.report, nil
+}
+
+func newSearch(ctx context.Context, scope *Scope, options Options) *search {
+	w := newWorld(scope, options.Ordered)
+	return &search{
+		settler: &settler{judge: &judge{world: w, verdicts: map[string]*Failure{}}}, ctx: ctx, options: options,
+		examined: leastExamined, report: Report{Completed: -1},
+	}
+}
+
+// explore runs until nothing was dropped that is not spent.
+func (s *search) explore() {
 	for !s.run() {
 		s.forget()
 	}
 	s.measure()
-	return s.report, nil
 }
 
 // forget has nothing have been explored. What inputs make of local states stays known.
 func (s *search) forget() {
 	s.visited, s.parents, s.by, s.levels = visited{}, nil, nil, nil
-	s.level, s.waiting, s.deviating, s.current = 0, frontier{}, frontier{}, 0
+	s.level, s.waiting, s.current = 0, nil, 0
+	s.late = late{}
+	s.restart()
 	for n := range s.states {
 		s.states[n].dropped, s.states[n].undone = [spendings]bitSet{}, nil
 	}
@@ -116,13 +126,13 @@ func (s *search) forget() {
 
 // run explores level by level. It is false if messages were dropped that are not spent: all is to be done again.
 func (s *search) run() bool {
-	s.find(s.initial, 0, 0, false)
+	s.find(s.initial, 0, 0, 0)
 	for {
-		for s.waiting.count > 0 {
+		for s.waiting[s.level].count > 0 {
 			if s.ctx.Err() != nil {
 				return true
 			}
-			number, words := s.waiting.take()
+			number, words := s.waiting[s.level].take()
 			s.from.decode(words, s.processes(), s.scoped())
 			if s.levels[number] != s.level {
 				continue
@@ -131,31 +141,44 @@ func (s *search) run() bool {
 			// What else goes wrong is a run, whatever was left out.
 			doubtful := f != nil && (f.Class == Stuck || f.Class == Unbounded)
 			if doubtful || f == nil && len(s.states) > s.examined {
-				differs := s.reduced()
-				s.examined = 2 * len(s.states)
-				if differs {
+				if s.unspent() {
 					return false
 				}
+				s.resume(s.unhastened())
+				s.examined = 2 * len(s.states)
 			}
 			if f != nil {
 				s.fail(f, s.path(number), s.last, s.settled)
 				return true
 			}
 		}
-		if s.deviating.count == 0 || s.ordered && s.options.Deviations >= 0 && int(s.level) >= s.options.Deviations {
-			s.report.Completed, s.report.Complete = int(s.level), true
-			return !s.reduced()
+		if s.next() {
+			continue
 		}
-		s.report.Completed = int(s.level)
-		s.level++
-		s.waiting, s.deviating = s.deviating, frontier{}
+		if s.unspent() {
+			return false
+		}
+		if !s.resume(s.unhastened()) {
+			s.report.Complete = true
+			return true
+		}
 	}
 }
 
-// reduced examines what was left out, and reports whether something of it makes a difference: it is not left out then.
-func (s *search) reduced() bool {
-	lingers := s.lingers()
-	return s.unspent() || lingers
+// next goes on to the level with the fewest deviations of which states are left, and reports whether there is one.
+func (s *search) next() bool {
+	most := len(s.waiting) - 1
+	if s.ordered && s.options.Deviations >= 0 {
+		most = min(most, s.options.Deviations)
+	}
+	for level := range most + 1 {
+		if s.waiting[level].count > 0 {
+			s.level, s.report.Completed = uint8(level), level-1
+			return true
+		}
+	}
+	s.report.Completed = most
+	return false
 }
 
 // expand takes all choices of the state from. What it returns is a failure, after the steps last, settled or both; nil:
@@ -170,7 +193,12 @@ func (s *search) expand(number uint32) *Failure {
 	s.all, goesOn = s.world.options(&s.from, s.all[:0])
 	for _, o := range s.all {
 		s.to.copyFrom(&s.from)
-		switch d := s.world.do(&s.to, o.choice); {
+		s.hastened = s.hastened[:0]
+		d := s.world.do(&s.to, o.choice)
+		for _, local := range s.hastened {
+			s.late.note(local, number)
+		}
+		switch {
 		case d.fault != nil:
 			s.last, s.settled = []choice{o.choice}, nil
 			return &Failure{Class: Broken, Why: d.fault.Error()}
@@ -182,7 +210,7 @@ func (s *search) expand(number uint32) *Failure {
 				return f
 			}
 		}
-		s.find(&s.to, number, o.choice, o.deviates)
+		s.find(&s.to, number, o.choice, deviated(s.level, o.deviates))
 	}
 	if !goesOn {
 		s.report.Ends++
@@ -194,12 +222,17 @@ func (s *search) expand(number uint32) *Failure {
 	return nil
 }
 
-// find notes a state that was reached from another one, unless it was reached with no more faults of any kind before.
-func (s *search) find(found *state, parent uint32, by choice, deviates bool) {
-	level := s.level
+// deviated is a level, or the one after it.
+func deviated(level uint8, deviates bool) uint8 {
 	if deviates {
-		level++
+		return level + 1
 	}
+	return level
+}
+
+// find notes a state of a level that was reached from another one, unless it was reached with no more faults of any kind
+// before.
+func (s *search) find(found *state, parent uint32, by choice, level uint8) {
 	used := found.used
 	found.used = 0
 	s.words = found.encode(s.words[:0])
@@ -223,37 +256,38 @@ func (s *search) find(found *state, parent uint32, by choice, deviates bool) {
 	default: // with fewer deviations than before
 		s.parents[n], s.by[n], s.levels[n] = parent, by, level
 	}
-	if deviates {
-		s.deviating.add(n, s.words)
-	} else {
-		s.waiting.add(n, s.words)
+	for int(level) >= len(s.waiting) {
+		s.waiting = append(s.waiting, frontier{})
 	}
+	s.waiting[level].add(n, s.words)
 }
 
-// path is the steps from the initial state to another one.
-func (s *search) path(number uint32) (steps []choice) {
+// path are the states on the way from the initial one, without it, to that of a number.
+func (s *search) path(number uint32) (states []uint32) {
 	for ; number != 0; number = s.parents[number] {
-		steps = append(steps, s.by[number])
+		states = append(states, number)
 	}
-	slices.Reverse(steps)
-	return steps
+	slices.Reverse(states)
+	return states
 }
 
-// fail ends the exploration with a failure, which some steps lead to, and draws it.
-func (s *search) fail(f *Failure, steps, more, settled []choice) {
-	steps = append(steps, more...)
+// fail ends the exploration with a failure, which some more steps after a path lead to, and draws it.
+func (s *search) fail(f *Failure, path []uint32, more, settled []choice) {
 	failure := *f
-	failure.Steps = len(steps) + len(settled)
+	failure.Steps = len(path) + len(more) + len(settled)
 	if s.visited.found == nil { // it did not come to what was to be explored
 		failure.Steps = len(s.before)
 	}
-	failure.Diagram = s.draw(steps, settled)
+	failure.Diagram = s.draw(path, more, settled)
 	s.report.Failure = &failure
 }
 
 func (s *search) measure() {
 	p := &s.report.Progress
-	p.States, p.Waiting = len(s.visited.found), s.waiting.count+s.deviating.count
+	p.States, p.Waiting = len(s.visited.found), 0
+	for level := range s.waiting {
+		p.Waiting += s.waiting[level].count
+	}
 	p.Depth, p.Deviations = len(s.path(s.current)), int(s.level)
 	p.Locals, p.Histories = len(s.states), len(s.verdicts)
 }

@@ -34,6 +34,8 @@ func (w *world) spent(s *state, m uint32, follows int) bool {
 	switch {
 	case w.messages[m].learns: // it never arrives
 		return true
+	case w.again:
+		return false
 	case w.states[at].stored != nil:
 		return false
 	}

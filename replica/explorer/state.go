@@ -106,9 +106,11 @@ func (s *state) hold(message uint32) {
 	s.held = slices.Insert(s.held, at, message)
 }
 
+// release takes a message out. What was dropped as spent is not there any more.
 func (s *state) release(message uint32) {
-	at, _ := slices.BinarySearch(s.held, message)
-	s.held = slices.Delete(s.held, at, at+1)
+	if at, found := slices.BinarySearch(s.held, message); found {
+		s.held = slices.Delete(s.held, at, at+1)
+	}
 }
 
 // returned are the operations that have returned, a bit for each.

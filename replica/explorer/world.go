@@ -28,6 +28,8 @@ type world struct {
 	ended      []attempt // of those before
 	ordered    bool      // messages have a plain order
 	settles    bool      // what happens is not explored, but brings everything to rest
+	again      bool      // what happens has been explored
+	hastened   []uint32  // the local states whose batches became durable at once in the present step
 }
 
 func newWorld(scope *Scope, ordered bool) *world {
@@ -290,9 +292,10 @@ func (w *world) invoke(s *state, op uint32) did {
 
 // message has something happen to a message that is under way.
 func (w *world) message(s *state, kind, m uint32) did {
-	if w.ordered && len(s.queue) > 0 && s.queue[0] == m {
-		s.queue = s.queue[1:]
-	} else {
+	switch at := slices.Index(s.queue, m); {
+	case w.ordered && at == 0, w.settles && at > 0: // in a drawing, more may be before it than there was
+		s.queue = slices.Delete(s.queue, at, at+1)
+	default:
 		s.release(m)
 	}
 	if kind == hold || kind == duplicate {
@@ -358,4 +361,10 @@ func (w *world) input(s *state, member int, in choice) (d did) {
 		return more
 	}
 	return d
+}
+
+// drop leaves out the messages that are spent.
+func (w *world) drop(s *state) {
+	spent := func(m uint32) bool { return w.spent(s, m, 0) }
+	s.queue, s.held = slices.DeleteFunc(s.queue, spent), slices.DeleteFunc(s.held, spent)
 }
