@@ -15,8 +15,8 @@ import (
 // That a member does the same is assumed of each local state at first, and examined once the local states are known
 // that come later: each input that the exploration has there is given to the one whose batch is late, which must lead
 // to what is late behind the next one by that batch, and what leaves must be the same in the end. Where that does not
-// hold, such as at a coordinator that counts others until its own disk counts, a batch lingers, and the exploration goes
-// on from where it became durable at once (late.go).
+// hold, such as at a coordinator that counts others until its own disk counts, a batch lingers, and the exploration
+// goes on from where it became durable at once (late.go).
 
 // hastens reports whether the oldest batch of a member becomes durable at once.
 func (w *world) hastens(s *state, member int) bool {

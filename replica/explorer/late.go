@@ -50,16 +50,16 @@ func (s *search) resume(locals []uint32) bool {
 	return s.next()
 }
 
-// restore makes from a state that was found. Messages that are spent are dropped at the end alone, as more of them may be
-// known to be by now.
+// restore makes from a state that was found. Messages that are spent are dropped at the end alone, as more of them may
+// be known to be by now.
 func (s *search) restore(number uint32) {
 	s.from.copyFrom(s.initial)
 	s.repeat(s.path(number), func(c choice) { s.world.do(&s.from, c) })
 	s.world.drop(&s.from)
 }
 
-// repeat has do take the steps of a path. Each is taken as it was in its pass; where messages have a plain order, there is
-// one pass, and what was dropped is again.
+// repeat has do take the steps of a path. Each is taken as it was in its pass; where messages have a plain order, there
+// is one pass, and what was dropped is again.
 func (s *search) repeat(path []uint32, do func(choice)) {
 	pass := s.locals.pass
 	s.again = !s.ordered

@@ -6,8 +6,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol/catalog"
 )
 
-// What is explored in passes, each of which knows of more batches that linger, is what is explored at once by who knows
-// of them all.
+// What is explored in passes, each of which knows of more batches that linger, is what is explored at once by who
+// knows of them all.
 func TestPassesFindWhatOneDoes(t *testing.T) {
 	t.Parallel()
 	for protocol, faults := range map[string]Faults{"gus": {}, "epaxos": {Crashes: 1}, "abd": {Timeouts: 1, Crashes: 1}} {

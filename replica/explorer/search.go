@@ -230,8 +230,8 @@ func deviated(level uint8, deviates bool) uint8 {
 	return level
 }
 
-// find notes a state of a level that was reached from another one, unless it was reached with no more faults of any kind
-// before.
+// find notes a state of a level that was reached from another one, unless it was reached with no more faults of any
+// kind before.
 func (s *search) find(found *state, parent uint32, by choice, level uint8) {
 	used := found.used
 	found.used = 0
