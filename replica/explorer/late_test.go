@@ -10,8 +10,10 @@ import (
 // knows of them all.
 func TestPassesFindWhatOneDoes(t *testing.T) {
 	t.Parallel()
-	for protocol, faults := range map[string]Faults{"gus": {}, "epaxos": {Crashes: 1}, "abd": {Timeouts: 1, Crashes: 1}} {
-		t.Run(protocol, func(t *testing.T) { // in any order: each is a test
+	for protocol, faults := range map[string]Faults{
+		"gus": {}, "epaxos": {Crashes: 1}, "abd": {Timeouts: 1, Crashes: 1},
+	} { // in any order: each is a test
+		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
 			entry, err := catalog.Find(protocol)
 			if err != nil {
