@@ -67,19 +67,19 @@ func (c *chooser) master(partition int) view.MemberID {
 	return there[partition/max(1, len(c.view.Sites()))%len(there)]
 }
 
-// members picks up to count members for a partition that have no part in it yet: away from the master and from each
-// other if there are domains enough, else those behind the master in the view's order, so that the load is spread.
+// members picks up to count backups for a partition that has none yet: away from the master and from each other if
+// there are domains enough, else those behind the master in the view's order, so that the load is spread.
 func (c *chooser) members(p view.Partition, count int) (picked []view.MemberID) {
 	var candidates []view.MemberID
 	n, at := c.view.Size(), c.view.Index(p.Master)
 	for i := range n {
 		id := c.view.Members[(at+1+i)%n].ID
-		if id != p.Master && !slices.Contains(p.Backups, id) && c.able(p.Master, id) {
+		if id != p.Master && c.able(p.Master, id) {
 			candidates = append(candidates, id)
 		}
 	}
 	return c.pick(candidates, count, func(id view.MemberID, picked []view.MemberID) int {
-		return c.clashes(id, p.Master, slices.Concat(p.Backups, picked))
+		return c.clashes(id, p.Master, picked)
 	})
 }
 

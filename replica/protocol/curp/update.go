@@ -122,7 +122,7 @@ func (c *coordinator) identify(o *operation) {
 	raw := c.Encode(o.update, "a request", nil)
 	switch n := len(c.partition.Witnesses); {
 	case c.Config.Sync.Asynchronous && n == 0, // it is recorded by no witness
-		len(raw) <= cmp.Or(c.Config.Tuning.Recorded, recordBytes) && n > 0 && n >= len(c.partition.Backups):
+		len(raw) <= cmp.Or(c.Config.Tuning.Recorded, recordBytes) && n > 0: // they are as many as the backups
 		o.raw = raw
 	default:
 		c.Took(pathUpdateLarge)

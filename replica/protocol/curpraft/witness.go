@@ -67,7 +67,7 @@ func (p *Protocol) loadWitness(slots int) {
 // hold have, accepts nothing of earlier ones any more; nor of its own before the leader's recovery is in its state.
 func (p *Protocol) accept(term uint64, c *peerv1.RaftCommand, raw []byte) bool {
 	switch w := &p.witness; {
-	case p.raft.Config.View.Joint() || len(raw) > cache.MaxRequest:
+	case len(raw) > cache.MaxRequest:
 		return false
 	case w.life != term, p.raft.Term() != term:
 		p.raft.Took(pathOtherTerm)

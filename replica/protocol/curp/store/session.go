@@ -40,7 +40,6 @@ func (s *session) add(number uint64) {
 type sessions struct {
 	*Store
 	byID    map[uint64]*session
-	latest  int64 // the newest issue time
 	horizon peerv1.SessionHorizon
 	looked  uint64 // the index at which expiry was looked at
 }
@@ -89,7 +88,6 @@ func (all *sessions) load(key, raw []byte) bool {
 	case key[0] == sessionRecord:
 		s := all.session(beUint64(key[1:]))
 		err = decode(&s.PartitionSession, raw)
-		all.latest = max(all.latest, s.SeenAt)
 	}
 	if err != nil {
 		all.outbox.Fault("a session on disk is damaged: %w", err)
@@ -141,7 +139,6 @@ func (all *sessions) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.A
 		all.acknowledge(e, s, c)
 	}
 	all.set(e, sessionKey(c.Session), &s.PartitionSession)
-	all.latest = max(all.latest, s.SeenAt)
 }
 
 // acknowledge drops the answers that the client of a request has, and the oldest ones of a session that has too many.
@@ -176,8 +173,8 @@ func (all *sessions) forgetUnseen(e *peerv1.LogEntry, synced uint64) (forgets bo
 	members, clients := oldest[:ofClients], oldest[ofClients:]
 	h, keptFor := &all.horizon, cmp.Or(all.config.Tuning.SessionsFor.Milliseconds(), clientSessionsFor)
 	for i, id := range clients {
-		s := all.byID[id]
-		if len(clients)-i <= all.most() && s.SeenAt >= all.latest-keptFor {
+		s, latest := all.byID[id], all.byID[clients[len(clients)-1]].SeenAt
+		if len(clients)-i <= all.most() && s.SeenAt >= latest-keptFor {
 			break
 		}
 		if s.UsedAt > synced {
