@@ -25,11 +25,23 @@ func TestBreachesAreFound(t *testing.T) {
 		{"raft/answer-before-persist", stops, 0, 100},
 		{"session/forget-another", stops, 0, 500},
 	})
-	mustFindEach(t, Member(shortCURPRaft), breach, []hunt{{"curpraft/gather-volatile", stops, 0, 50}})
+	losses := schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
+	mustFindEach(t, Member(shortCURPRaft), breach, []hunt{
+		{"curpraft/gather-volatile", stops, 0, 50},
+		{"curpraft/tell-half", losses, 0, 100},
+		{"curpraft/heed-acks", losses, 0, 100},
+		{"curpraft/quorum-of-witnesses", losses, 0, 30},
+		{"curpraft/gather-deposed", losses, 0, 300},
+	})
 	program := mutants.Build(t)
 	for mutant, draw := range map[string]func(uint64) schedule.Schedule{
-		"membership/rescue-any":       drawn(curpOptions(plain(faults.CURPKinds())...)),
-		"core/compact-without-freeze": drawn(curpOptions(plain(faults.CURPKinds())...)),
+		"membership/rescue-any":        drawn(curpOptions(plain(faults.CURPKinds())...)),
+		"membership/rescue-as-founded": drawSplit,
+		"membership/few-witnesses":     drawn(curpOptions(plain(faults.CURPKinds())...)),
+		"core/forget-highest":          drawn(curpOptions(plain(faults.CURPKinds())...)),
+		"curp/trust-pages":             drawn(curpOptions(append(plain(faults.CURPKinds()), faults.Limits)...)),
+		"store/horizon-by-session":     drawn(curpOptions(append(plain(faults.CURPKinds()), faults.Limits)...)),
+		"core/compact-without-freeze":  drawn(curpOptions(plain(faults.CURPKinds())...)),
 		"core/believe-half": drawn(curpOptions(faults.OldCopy, faults.Crash, faults.Partition,
 			faults.Loss)),
 	} { // order is irrelevant: each is a test

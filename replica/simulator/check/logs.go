@@ -35,10 +35,11 @@ type group struct {
 	leaders   map[uint64]view.MemberID // by term
 	votes     map[vote]uint64          // for whom
 	entries   map[entryID]entry
-	applied   map[uint64][]byte // by index: what the state after that entry says of itself
-	commit    uint64            // told by a leader
-	committed map[uint64]commit // of entries up to that one, by index
-	saved     map[handed]uint64 // the authors of commands that witnesses were to save
+	applied   map[uint64][]byte                       // by index: what the state after that entry says of itself
+	commit    uint64                                  // told by a leader
+	committed map[uint64]commit                       // of entries up to that one, by index
+	saved     map[handed]uint64                       // the authors of commands that witnesses were to save
+	recorded  map[view.MemberID][]*peerv1.RaftCommand // by who had them be saved
 }
 
 type place struct {
@@ -102,7 +103,7 @@ func (l *Logs) begin(shard int) *group {
 		g = &group{
 			leaders: map[uint64]view.MemberID{}, votes: map[vote]uint64{}, entries: map[entryID]entry{},
 			applied:   map[uint64][]byte{},
-			committed: map[uint64]commit{}, saved: map[handed]uint64{},
+			committed: map[uint64]commit{}, saved: map[handed]uint64{}, recorded: map[view.MemberID][]*peerv1.RaftCommand{},
 		}
 		l.groups[shard] = g
 	}
@@ -192,6 +193,10 @@ func (l *Logs) Sends(h *Holder, to view.MemberID, m *peerv1.Message, held func(i
 		if l.group(h.Shard) != nil {
 			err = l.saves(h, to, m)
 		}
+	case peerv1.Kind_GATHER:
+		if hard, broken := h.hard(); broken != nil || hard.Term > m.Timestamp {
+			err = fmt.Errorf("gathers as the leader of term %d, and its disk is of term %d", m.Timestamp, hard.Term)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("member %d, shard %d: %w", h.Member, h.Shard, err)
@@ -213,6 +218,7 @@ const (
 	entryTerm      = 2
 	entryIndex     = 3
 	entryData      = 4
+	entryRecovered = 3 // of what that data is
 	appliedIndex   = 1
 )
 
@@ -307,6 +313,10 @@ func (g *group) appends(r raftMessage) (err error) {
 		is := entry{before, field.Part(part, entryData)}
 		if first, known := g.entries[id]; !known {
 			g.entries[id] = is
+			if err = replays(is.data); err != nil {
+				err = fmt.Errorf("entry %d of term %d %w", id.index, id.term, err)
+				return
+			}
 		} else if first.before != before || !bytes.Equal(first.data, is.data) {
 			err = fmt.Errorf("tells of entry %d of term %d, of which there is another one", id.index, id.term)
 			return
@@ -358,50 +368,6 @@ func (l *Logs) applies(h *Holder) error {
 		return fmt.Errorf("its state after entry %d is another one than that of others: %v", index, &applied)
 	}
 	return nil
-}
-
-// saves judges what a member says as a witness of CURPRaft: what it has saved is on its disk, or executed, and it
-// saves nothing of a term before that whose leader it told what it has.
-func (l *Logs) saves(h *Holder, to view.MemberID, m *peerv1.Message) error {
-	g, d := l.group(h.Shard), l.of(h)
-	switch m.Kind {
-	case peerv1.Kind_RECORD:
-		var c peerv1.RaftCommand
-		if err := c.UnmarshalVT(m.Raft); err != nil {
-			return err
-		}
-		g.saved[handed{h.Member, m.Op}] = c.Author
-	case peerv1.Kind_GATHERED:
-		d.gathered = max(d.gathered, m.Timestamp)
-		if hard, err := h.hard(); err != nil || hard.Term < m.Timestamp {
-			return fmt.Errorf("tells the leader of term %d what it has saved, and its disk is of term %d",
-				m.Timestamp, hard.Term)
-		}
-	case peerv1.Kind_RECORD_REPLY:
-		if m.Timestamp < d.gathered {
-			return fmt.Errorf("saves command %d in term %d, and told the leader of term %d what it has", m.Op,
-				m.Timestamp, d.gathered)
-		}
-		if author, known := g.saved[handed{to, m.Op}]; known && !h.saved(author, m.Op) {
-			return fmt.Errorf("says to have saved command %d of member %d, which its disk does not have", m.Op, to)
-		}
-	}
-	return nil
-}
-
-// saved reports whether a command is saved on the disk, or executed there.
-func (h *Holder) saved(author, number uint64) bool {
-	key := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{raftSaved}, author), number)
-	if _, there := h.Records[string(key)]; there {
-		return true
-	}
-	var applied peerv1.RaftApplied
-	if applied.UnmarshalVT(h.Records[raftApplied]) != nil {
-		return false
-	}
-	return slices.ContainsFunc(applied.Authors, func(a *peerv1.RaftAuthor) bool {
-		return a.Author == author && (number < a.FirstIncomplete || slices.Contains(a.Done, number))
-	})
 }
 
 // Same judges that the states of keys are the same on all disks whose logs are applied up to the same entry.

@@ -30,6 +30,7 @@ type partition struct {
 	bases   map[termOf]uint64        // up to where a term's master first said that its log is synced
 	entries map[entryID]string
 	held    map[lastOf]uint64
+	whole   map[lastOf]bool // it said so
 	asked   map[handed]requestOf
 	answers map[requestOf]string // that are synced
 	serving uint64               // the highest term that has served
@@ -50,7 +51,7 @@ func (s *Masters) of(number int) *partition {
 	for number >= len(s.parts) {
 		s.parts = append(s.parts, &partition{
 			masters: map[termOf]view.MemberID{}, bases: map[termOf]uint64{}, entries: map[entryID]string{},
-			held: map[lastOf]uint64{}, asked: map[handed]requestOf{}, answers: map[requestOf]string{},
+			held: map[lastOf]uint64{}, whole: map[lastOf]bool{}, asked: map[handed]requestOf{}, answers: map[requestOf]string{},
 		})
 	}
 	return s.parts[number]
@@ -167,9 +168,15 @@ func (j *mastersMessage) leads() error {
 // holds judges what a backup says to have: its disk has it, and it is no less than it said before. A learner that
 // falls behind the master's log drops what it has, and begins anew.
 func (j *mastersMessage) holds() error {
-	c, own := j.c, j.h.curpOwn()
+	c, own, at := j.c, j.h.curpOwn(), lastOf{j.h.Disk, j.at}
+	if was := j.whole[at]; !c.Lacking && !was {
+		if err := j.h.whole(); err != nil {
+			return err
+		}
+	}
+	j.whole[at] = !c.Lacking
 	if c.Lacking || !slices.Contains(j.part.Backups, j.h.Member) {
-		delete(j.held, lastOf{j.h.Disk, j.at})
+		delete(j.held, at)
 		return nil
 	}
 	if last := j.h.curpLast(); own.GetTerm() < c.Term || last < c.Last || own.GetWholeTerm() < c.WholeTerm {
@@ -177,7 +184,6 @@ func (j *mastersMessage) holds() error {
 			"%d of term %d, and what %d recovered", c.Last,
 			c.WholeTerm, last, own.GetTerm(), own.GetWholeTerm())
 	}
-	at := lastOf{j.h.Disk, j.at}
 	if before := j.held[at]; c.Last < before {
 		return fmt.Errorf("it says to hold entry %d, and held entry %d", c.Last, before)
 	}

@@ -123,6 +123,10 @@ func (w *Witness) keeps(made *core.Witness) error {
 			if accepts(made, w.disk, p) {
 				return p.errorf("has ended or was never to begin, and begins")
 			}
+			if told := namedBy(made, p); told < w.highest(p.partition) {
+				return p.errorf("is not there, and who asks for it hears of term %d, and not of %d", told,
+					w.highest(p.partition))
+			}
 			continue
 		case p.ending:
 			continue
@@ -155,6 +159,24 @@ func accepts(made *core.Witness, disk string, p *lifePromises) bool {
 	e := made.Ready()
 	return slices.ContainsFunc(slices.Concat(e.Send, e.After),
 		func(a core.Envelope) bool { return a.Message.Accepted })
+}
+
+// highest is the highest term of a partition of which something was promised that is never forgotten.
+func (w *Witness) highest(partition uint32) (term uint64) {
+	for _, p := range w.lives {
+		if p.partition == partition && (p.begun || p.ended) {
+			term = max(term, p.term)
+		}
+	}
+	return term
+}
+
+// namedBy is the term that a witness names who asks for a life that is not there.
+func namedBy(made *core.Witness, p *lifePromises) uint64 {
+	made.Receive(1, &witnessv1.Message{Kind: witnessv1.Kind_CHECK, Partition: p.partition, Term: p.term,
+		Hashes: []uint64{0}})
+	e := made.Ready()
+	return slices.Concat(e.Send, e.After)[0].Message.Term
 }
 
 // gather is what a witness tells a master that recovers from a life.

@@ -126,7 +126,7 @@ func (nd *Node) persist(count int) []machine.Entry {
 		if e := &done[i]; e.Batch.Sequence != 0 {
 			s := nd.Shards[e.Shard]
 			nd.holdBatch(e.Shard, e.Batch)
-			nd.judgeStored(s, e.Batch)
+			nd.judgeStored(e.Shard, e.Batch)
 			s.Disk.Apply(e.Batch)
 			s.journal.Persisted(e.Batch.Sequence)
 		}

@@ -49,12 +49,25 @@ func (w *Cluster) judgeAnswered(nd *Node, op register.Operation, result register
 		shard := nd.place(op.Key)
 		w.Breaches(w.logs.Answers(shard, at.Timestamp, func(index uint64) bool { return w.heldLog(shard, index) }))
 	}
+	if result.Fast && op.Kind != register.Read && w.Environment.Partitioned == nil && op.Key != "" {
+		shard := nd.place(op.Key)
+		var all []*check.Holder
+		for _, m := range nd.Config.View.Members {
+			all = append(all, w.holderIn(&nd.Config.View, m.ID, shard))
+		}
+		w.Breaches(w.logs.AnswersAtOnce(shard, nd.Config.Self, &op, all))
+	}
 }
 
 // judgeStored judges what a member stores of sessions, where so few are remembered that some are forgotten.
-func (nd *Node) judgeStored(s *shard, b protocol.Batch) {
-	w := nd.World
+func (nd *Node) judgeStored(shard int, b protocol.Batch) {
+	w, s := nd.World, nd.Shards[shard]
 	t := &w.Environment.Tuning
+	if w.Environment.Partitioned != nil && !nd.Lost {
+		if err := nd.holder(shard).Forgets(&b); err != nil {
+			w.Breaches(fmt.Errorf("%s: %w", nd.Name(), err))
+		}
+	}
 	if !w.forgetful() {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/machine"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -215,6 +216,7 @@ func (nd *Node) divide() {
 			w.Diagram.Note(nd.Index, "gives %d registers to new partitions", given)
 		}
 		if err == nil {
+			nd.judgeSplits()
 			return
 		}
 		if left != 0 {
@@ -222,5 +224,15 @@ func (nd *Node) divide() {
 			return
 		}
 		left = -1
+	}
+}
+
+// judgeSplits judges what partitions begin with that were split off.
+func (nd *Node) judgeSplits() {
+	v := nd.Config.View
+	for _, d := range v.Divided() {
+		nd.World.Breaches(check.Split(nd.holder(d.Parent), nd.holder(d.Child), d.Term, func(key []byte) bool {
+			return view.Shard(register.Hash(key), v.FoundedPartitions(), d.Child+1) == d.Child
+		}))
 	}
 }

@@ -80,7 +80,9 @@ func (nd *Node) complete(completions []protocol.Completion) {
 			nd.fenced(who.barrier, who.shard, c.Result)
 			continue
 		}
-		nd.World.judgeAnswered(nd, who.client.Operation, c.Result)
+		if who.client.Attempt == who.attempt { // else its operation is another one by now
+			nd.World.judgeAnswered(nd, who.client.Operation, c.Result)
+		}
 		nd.judgeOutcome(who, c.Result)
 		nd.respond(who, c.Result.Behind(who.waited))
 	}

@@ -79,7 +79,8 @@ func (m *Manager) suppose(s membership.Snapshot) {
 			return r.Member == id && r.Disk == s.View.Members[s.View.Index(id)].Disk
 		})
 	}
-	if len(left) == 0 || s.View.Quorum(answers) || !slices.ContainsFunc(s.View.IDs(), answers) {
+	ahead := slices.ContainsFunc(s.Members, func(r membership.MemberReport) bool { return r.Epoch > s.View.Epoch })
+	if len(left) == 0 || ahead || s.View.Quorum(answers) || !slices.ContainsFunc(s.View.IDs(), answers) {
 		return
 	}
 	d, err := membership.RecoverPartitions(s, nil)
@@ -87,8 +88,9 @@ func (m *Manager) suppose(s membership.Snapshot) {
 		d, err = membership.RecoverPartitions(s, d.Lost)
 	}
 	if err == nil {
-		m.Breaches(check.Rescue(s, d))
+		err = check.Rescue(s, d)
 	}
+	m.Breaches(err)
 }
 
 // account counts what is lost, and sees to it that it is no more than it must be: a partition is whole if its
