@@ -82,7 +82,6 @@ func TestMistakesOfABDAreFound(t *testing.T) {
 	mustFindEach(t, Member(abd.Factory), nil, []hunt{
 		{"abd/ack-before-persist", crashes, 280, 500},
 		{"abd/complete-before-persist", crashes, 400, 4000},
-		{"abd/expose-volatile", crashes, 450, 2000},
 		{"abd/skip-write-back", all, 0, 500},
 		{"abd/share-tags", all, 0, 2000},
 		{"abd/tag-without-boot", crashes, 2800, 6000},
@@ -94,7 +93,8 @@ func TestMistakesOfABDAreFound(t *testing.T) {
 		{"abd/keep-holders", schedule.Options{Faults: faults.Kinds(), RMWs: schedule.FewRMWs}, 0, 500},
 		{"member/vote-at-once", wipes, 0, 200},
 		{"member/transfer-from-one", wipes, 0, 1000},
-		// quorum/count-dead-disks and member/keep-incarnation: see TestLostDisksAreFenced.
+		// expose-volatile: see TestMembersBreakInvariants. quorum/count-dead-disks and member/keep-incarnation: see
+		// TestLostDisksAreFenced.
 	})
 }
 

@@ -80,12 +80,10 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 	// Nobody stops: what a process had in memory is not why.
 	links := schedule.Options{Faults: []faults.Kind{faults.Partition, faults.Loss, faults.Reorder, faults.Duplicate, faults.Slow}, RMWs: schedule.FewRMWs}
 	overtaken := schedule.Options{Faults: []faults.Kind{faults.Reorder}, RMWs: schedule.FewRMWs, Members: []int{3}}
-	crash := schedule.Options{Faults: []faults.Kind{faults.Crash}, RMWs: schedule.FewRMWs, Members: []int{3}}
 	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe, faults.Partition}, RMWs: schedule.FewRMWs, Members: []int{3, 5}}
 	changes := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Partition}, RMWs: schedule.FewRMWs}
 	mustFindEach(t, Member(gus.Factory), nil, []hunt{
 		{"gus/ack-before-persist", crashes, 300, 500},
-		{"gus/expose-volatile", crash, 20, 2000},
 		{"gus/adopt-own", overtaken, 440, 2000},
 		{"gus/complete-before-persist", crashes, 0, 4000},
 		{"gus/count-writer", three, 1370, 4000},
@@ -106,7 +104,8 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 		{"gus/share-tags", all, 230, 2000},
 		{"gus/tag-without-boot", crashes, 80, 6000},
 		{"gus/number-without-boot", crashes, 1460, 4000},
-		// ignore-locks: see below. quorum/count-dead-disks and member/keep-incarnation: see TestLostDisksAreFenced.
+		// ignore-locks: see below. expose-volatile: see TestMembersBreakInvariants. quorum/count-dead-disks and
+		// member/keep-incarnation: see TestLostDisksAreFenced.
 		{"gus/adopt-as-final", changes, 0, 2000},
 		{"gus/resume-with-new-tag", changes, 280, 2000},
 		{"member/vote-at-once", wipes, 0, 200},
