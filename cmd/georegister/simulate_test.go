@@ -174,7 +174,7 @@ func TestCosts(t *testing.T) {
 			var c simulator.Cost
 			err := lines.Decode(&c)
 			seed++
-			if err != nil || c.Seed != seed || c.Waited <= 0 || c.Lasted <= 0 || c.Messages == 0 ||
+			if err != nil || c.Seed != seed || c.Reads+c.Updates <= 0 || c.Lasted <= 0 || c.Messages == 0 ||
 				c.Bytes < c.Messages || c.Batches == 0 || c.Stored == 0 || c.Held == 0 {
 				t.Errorf("%s, schedule %d: %v, %+v", v.Name, seed, err, c)
 			}

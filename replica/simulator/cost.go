@@ -5,6 +5,7 @@ import (
 
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/protocol/digest"
+	"github.com/georegister/georegister/replica/register"
 )
 
 // Cost is what a schedule cost until everything had come to rest. Nothing is promised of it, but two versions of the
@@ -12,7 +13,8 @@ import (
 // message that is not sent again until something else has it be sent.
 type Cost struct {
 	Seed     uint64        `json:"seed"`
-	Waited   time.Duration `json:"waited"`   // that clients waited for the answers that they got, in sum
+	Reads    time.Duration `json:"reads"`    // that clients waited for the answers to them that they got, in sum
+	Updates  time.Duration `json:"updates"`  // the same of writes and rmws
 	Unknown  int           `json:"unknown"`  // operations whose outcome nobody was told
 	Unready  time.Duration `json:"unready"`  // for how long a change, a failover or a member was not done
 	Lasted   time.Duration `json:"lasted"`   // all of it
@@ -29,10 +31,13 @@ func (w *run) cost(seed uint64, operations []history.Operation, unready time.Dur
 		Seed: seed, Unready: unready, Lasted: w.Now, Messages: w.Network.Carried, Bytes: w.Network.Bytes, Batches: w.Batches,
 	}
 	for _, o := range operations {
-		if o.Known() {
-			c.Waited += o.Latency()
-		} else {
+		switch {
+		case !o.Known():
 			c.Unknown++
+		case o.Request.Kind == register.Read:
+			c.Reads += o.Latency()
+		default:
+			c.Updates += o.Latency()
 		}
 	}
 	digester := digest.New()

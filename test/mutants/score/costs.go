@@ -32,7 +32,8 @@ var measures = []struct {
 	what string
 	of   func(simulator.Cost) float64
 }{
-	{"clients wait for longer", func(c simulator.Cost) float64 { return c.Waited.Seconds() }},
+	{"reads take longer", func(c simulator.Cost) float64 { return c.Reads.Seconds() }},
+	{"updates take longer", func(c simulator.Cost) float64 { return c.Updates.Seconds() }},
 	{"more outcomes are unknown", func(c simulator.Cost) float64 { return float64(c.Unknown) }},
 	{"members are not done for longer", func(c simulator.Cost) float64 { return c.Unready.Seconds() }},
 	{"it lasts longer", func(c simulator.Cost) float64 { return c.Lasted.Seconds() }},
@@ -43,51 +44,38 @@ var measures = []struct {
 	{"more is held in memory in the end", func(c simulator.Cost) float64 { return float64(c.Held) }},
 }
 
-// costings are what the schedules of hunts cost without a mutant, by hunt. The zero value has none.
+// manySchedules is how many it takes to tell chance from what costs a little more.
+const manySchedules = 3000
+
+// costings are what the schedules of hunts cost without a mutant, by hunt and seeds. The zero value has none.
 type costings struct {
 	mu    sync.Mutex
 	known map[string][]simulator.Cost
 }
 
-// compare runs the schedules of a package's hunts with a mutant, so many in all, and notes the first hunt that finds it,
-// or whose schedules cost more than without.
-func (all *costings) compare(ctx context.Context, program, folder string, known *result, budget int) error {
-	hunts := huntsOf(folder)
-	for i, count := range shares(hunts, budget) {
-		h := hunts[i]
-		if h.cost > 1 || count == 0 { // of --lose, which has no costs
-			continue
-		}
-		was, err := all.without(ctx, program, h, count)
-		if err != nil {
-			return err
-		}
-		is, v, err := weigh(ctx, program, known.Name, h, count)
-		if err != nil {
-			return err
-		}
-		known.Schedules += v.schedules
-		if v.how != "" {
-			known.Found, known.How, known.By, known.Reason = "search", v.how, h.by, v.reason
-			return nil
-		}
-		if why := more(was, is); why != "" {
-			known.Found, known.How, known.By, known.Reason = "costs", "costlier", h.by, why
-			return nil
-		}
+// add runs some schedules of a hunt with a mutant, and adds what they cost to a comparison with what they cost without.
+func (all *costings) add(ctx context.Context, program, mutant string, h hunt, first, count int, to *comparison) (
+	verdict, error,
+) {
+	was, err := all.without(ctx, program, h, first, count)
+	if err != nil {
+		return verdict{}, err
 	}
-	known.Compared = budget
-	return nil
+	is, v, err := weigh(ctx, program, mutant, h, first, count)
+	if err == nil && v.how == "" {
+		to.add(was, is)
+	}
+	return v, err
 }
 
-func (all *costings) without(ctx context.Context, program string, h hunt, count int) ([]simulator.Cost, error) {
+func (all *costings) without(ctx context.Context, program string, h hunt, first, count int) ([]simulator.Cost, error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	key := fmt.Sprint(h.by, " ", count)
+	key := fmt.Sprint(h.by, " ", first, " ", count)
 	if c, known := all.known[key]; known {
 		return c, nil
 	}
-	c, v, err := weigh(ctx, program, "", h, count)
+	c, v, err := weigh(ctx, program, "", h, first, count)
 	if err == nil && v.how != "" {
 		err = fmt.Errorf("the code without a mutant goes wrong, with %v: %s: %s", h.arguments, v.how, v.reason)
 	}
@@ -101,8 +89,8 @@ func (all *costings) without(ctx context.Context, program string, h hunt, count 
 	return c, nil
 }
 
-// weigh runs the schedules of a hunt from seed 1 on, and returns what they cost, by seed.
-func weigh(ctx context.Context, program, mutant string, h hunt, count int) (
+// weigh runs schedules of a hunt, and returns what they cost, by seed.
+func weigh(ctx context.Context, program, mutant string, h hunt, first, count int) (
 	all []simulator.Cost, v verdict, err error,
 ) {
 	to, err := os.MkdirTemp("", "costs-")
@@ -112,7 +100,7 @@ func weigh(ctx context.Context, program, mutant string, h hunt, count int) (
 	defer func() { err = errors.Join(err, os.RemoveAll(to)) }()
 	path := filepath.Join(to, "costs")
 	h.arguments = append([]string{"--costs", path}, h.arguments...)
-	if v, err = search(ctx, program, mutant, h, 1, count); err != nil || v.how != "" {
+	if v, err = search(ctx, program, mutant, h, first, count); err != nil || v.how != "" {
 		return nil, v, err
 	}
 	file, err := os.Open(path)
@@ -131,29 +119,47 @@ func weigh(ctx context.Context, program, mutant string, h hunt, count int) (
 	}
 }
 
-// more says what the same schedules cost more of than they did, or nothing.
-func more(was, is []simulator.Cost) string {
-	before := map[uint64]simulator.Cost{}
-	for _, c := range was {
-		before[c.Seed] = c
+// comparison is of what the same schedules cost without a mutant and with it, for each of the measures.
+type comparison struct{ measured []tallied }
+
+// tallied are schedules that cost more or less of something than without the mutant.
+type tallied struct {
+	differ, more int
+	was, is      float64 // in sum
+}
+
+// add adds schedules, which are found by their seeds.
+func (c *comparison) add(was, is []simulator.Cost) {
+	if c.measured == nil {
+		c.measured = make([]tallied, len(measures))
 	}
-	for _, m := range measures {
-		dearer, differ, from, to := 0, 0, 0.0, 0.0
+	before := map[uint64]simulator.Cost{}
+	for _, a := range was {
+		before[a.Seed] = a
+	}
+	for i, m := range measures {
+		t := &c.measured[i]
 		for _, b := range is {
 			a, known := before[b.Seed]
 			x, y := m.of(a), m.of(b)
 			if !known || x == y {
 				continue
 			}
-			differ++
-			from, to = from+x, to+y
+			t.differ++
+			t.was, t.is = t.was+x, t.is+y
 			if y > x {
-				dearer++
+				t.more++
 			}
 		}
-		if chance(dearer, differ) < byChance && to > from*overall {
-			return fmt.Sprintf("%s: in %d of %d schedules that differ, %s and not %s in the mean", m.what, dearer, differ,
-				figure(to/float64(differ)), figure(from/float64(differ)))
+	}
+}
+
+// verdict says what schedules cost more of than they did, or nothing.
+func (c *comparison) verdict() string {
+	for i, t := range c.measured {
+		if chance(t.more, t.differ) < byChance && t.is > t.was*overall {
+			return fmt.Sprintf("%s: in %d of %d schedules that differ, %s and not %s in the mean", measures[i].what, t.more,
+				t.differ, figure(t.is/float64(t.differ)), figure(t.was/float64(t.differ)))
 		}
 	}
 	return ""

@@ -32,7 +32,7 @@ type options struct {
 	tests     bool
 	build     string
 
-	compared   int
+	weighed    bool
 	deviations int
 	explore    time.Duration
 }
@@ -51,8 +51,9 @@ func main() {
 	flag.IntVar(&o.parallel, "parallel", 0, "how many mutants are run at once (default: as many as there are processors)")
 	flag.BoolVar(&o.tests, "tests", false,
 		"also run the tests of each mutant's package; what they find is told apart, and does not count")
-	flag.IntVar(&o.compared, "costs", 1000,
-		"of how many schedules the costs are compared with those without a mutant that is not found; 0: of none")
+	flag.BoolVar(&o.weighed, "costs", true,
+		fmt.Sprintf("compare what schedules cost with what they cost without the mutant, from the step of %d on",
+			manySchedules))
 	flag.IntVar(&o.deviations, "deviations", 110,
 		"how many deviations of each plain run are tried with a mutant that is not found; 0: none")
 	flag.DurationVar(&o.explore, "explore", 90*time.Second,

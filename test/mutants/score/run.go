@@ -32,7 +32,6 @@ type result struct {
 	Explored  bool    `json:"explored"`         // the explorer has found nothing
 	Measured  bool    `json:"measured"`         // and nor have the experiments
 	Deviated  int     `json:"deviated"`         // how many deviations of each plain run have shown nothing
-	Compared  int     `json:"compared"`         // of how many schedules the costs have shown nothing
 	Tests     string  `json:"tests,omitempty"`  // of the package: "found", "passed", or "none"
 	Seconds   float64 `json:"seconds"`          // of searching
 }
@@ -81,11 +80,6 @@ func (r *runner) steps() (all []step) {
 	searches(min(100, r.schedules))
 	searches(min(300, r.schedules))
 	all = append(all, step{
-		fmt.Sprintf("costs of %d schedules", r.compared), func(known *result) bool { return known.Compared >= r.compared },
-		func(ctx context.Context, program string, s *generate.Site, known *result) error {
-			return r.costs.compare(ctx, program, s.Package, known, r.compared)
-		},
-	}, step{
 		fmt.Sprintf("%d deviations", r.deviations), func(known *result) bool { return known.Deviated >= r.deviations },
 		func(ctx context.Context, program string, s *generate.Site, known *result) error {
 			return r.plain.try(ctx, program, s.Package, known, r.deviations)
@@ -226,26 +220,37 @@ func (r *runner) claimed(s *generate.Site) int {
 	return 0
 }
 
-// search goes on with a mutant up to a budget.
+// search goes on with a mutant up to a budget. What many schedules cost is compared with what they cost without it.
 func (r *runner) search(ctx context.Context, program string, s *generate.Site, known *result, budget int) error {
 	hunts := huntsOf(s.Package)
 	before, now := shares(hunts, known.Searched), shares(hunts, budget)
+	var more comparison
 	for i, h := range hunts {
-		if before[i] == now[i] {
+		first, count := before[i]+1, now[i]-before[i]
+		if count == 0 {
 			continue
 		}
-		v, err := search(ctx, program, s.Name, h, before[i]+1, now[i]-before[i])
+		weighed := r.weighed && budget >= manySchedules && h.cost == 1 // --lose has no costs
+		v, err := verdict{}, error(nil)
+		if weighed {
+			v, err = r.costs.add(ctx, program, s.Name, h, first, count, &more)
+		} else {
+			v, err = search(ctx, program, s.Name, h, first, count)
+		}
 		if err != nil {
 			return err
 		}
 		known.Schedules += v.schedules * h.cost
 		if v.how != "" {
-			if err := control(ctx, program, h, before[i]+1, v); err != nil {
+			if err := control(ctx, program, h, first, v); err != nil {
 				return err
 			}
 			known.Found, known.How, known.By, known.Reason = "search", v.how, h.by, v.reason
 			break
 		}
+	}
+	if why := more.verdict(); known.Found == "" && why != "" {
+		known.Found, known.How, known.By, known.Reason = "costs", "costlier", "all hunts", why
 	}
 	known.Searched = budget
 	return nil

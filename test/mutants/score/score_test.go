@@ -171,7 +171,7 @@ func TestCostlier(t *testing.T) {
 func TestMoreCosts(t *testing.T) {
 	var was []simulator.Cost
 	for seed := range uint64(100) {
-		was = append(was, simulator.Cost{Seed: seed + 1, Messages: 1000, Waited: time.Second})
+		was = append(was, simulator.Cost{Seed: seed + 1, Messages: 1000, Reads: time.Second})
 	}
 	for _, c := range []struct {
 		what   string
@@ -182,8 +182,8 @@ func TestMoreCosts(t *testing.T) {
 		{"each", func(_ int, c *simulator.Cost) { c.Messages += 10 }, true},
 		{"each, hardly", func(_ int, c *simulator.Cost) { c.Messages++ }, false},
 		{"each, less", func(_ int, c *simulator.Cost) { c.Messages -= 10 }, false},
-		{"some", func(i int, c *simulator.Cost) { c.Waited += time.Duration(i%3/2) * time.Second }, true},
-		{"few", func(i int, c *simulator.Cost) { c.Waited += time.Duration(i%5/4) * time.Second }, false},
+		{"some", func(i int, c *simulator.Cost) { c.Reads += time.Duration(i%3/2) * time.Second }, true},
+		{"few", func(i int, c *simulator.Cost) { c.Reads += time.Duration(i%5/4) * time.Second }, false},
 		{"more as often as less", func(i int, c *simulator.Cost) { c.Messages += uint64(i % 2 * 1000); c.Messages -= 400 }, false},
 		{"others", func(_ int, c *simulator.Cost) { c.Seed += 1000; c.Messages *= 2 }, false},
 	} {
@@ -191,7 +191,10 @@ func TestMoreCosts(t *testing.T) {
 		for i := range is {
 			c.change(i, &is[i])
 		}
-		if why := more(was, is); (why != "") != c.found {
+		var both comparison
+		both.add(was[:50], is[:50])
+		both.add(was[50:], is[50:])
+		if why := both.verdict(); (why != "") != c.found {
 			t.Errorf("%s: %q", c.what, why)
 		}
 	}
