@@ -128,6 +128,9 @@ func play(ctx context.Context, s schedule.Schedule, start Start, wanted watch) (
 	if class == "" {
 		class, reason = w.Breach()
 	}
+	if class == "" && w.quiet {
+		class, reason = w.rest()
+	}
 	if class != "" {
 		o.Failure = &Failure{Class: class, Reason: reason, Schedule: s, start: start}
 	}
@@ -141,6 +144,7 @@ func play(ctx context.Context, s schedule.Schedule, start Start, wanted watch) (
 // run is a world with the manager of its members, what goes wrong in it, and how it ends.
 type run struct {
 	*injection.Injector
+	quiet    bool // nothing is in progress any more
 	hopeless bool // something was lost, by more losses than there may be at once: nothing is read at the end
 }
 
@@ -218,7 +222,8 @@ func (w *run) live(settle time.Duration) (check.Class, string) {
 			w.Pending(), w.Transferring())
 	}
 	w.JudgeStates()
-	return w.rest()
+	w.quiet = true
+	return "", ""
 }
 
 // rest has members do what they do once all is quiet. It is no part of the run's diagram: nobody asks for anything.
@@ -234,7 +239,7 @@ func (w *run) rest() (check.Class, string) {
 	if why != "" {
 		return check.Unbounded, "all has been quiet for long, and " + why
 	}
-	return "", ""
+	return w.Breach()
 }
 
 // readAll has keys be read at every site, the first of them regularly where clients are sessions, and reports whether
