@@ -224,6 +224,8 @@ func saysOfWrite(m *peerv1.Message, has Records) string {
 	}
 	w, known := writeOf(writes(nil, raw), origin)
 	switch past := !is.carstamp.Less(first); {
+	case known && m.Kind == peerv1.Kind_GUS_LOCK_REPLY && w.held && !g.Held:
+		return fmt.Sprintf("held write %v, of which it does not tell", origin)
 	case !known && (past || field.Number(raw, forgotten) >= origin.Timestamp), w.decided != 0:
 	case promises && overtaken(is.carstamp, w) && !is.carstamp.Less(tag):
 	case !known:

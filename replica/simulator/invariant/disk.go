@@ -8,6 +8,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/field"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // Persists holds a batch that becomes durable against what the disk had before it: whatever is said of a record later
@@ -51,7 +52,33 @@ func (r *Run) Persists(s Speaker, disks Disks, b protocol.Batch) {
 		if why != "" {
 			r.broken(s.ID, "takes back what its disk had of %s: it has %s", show(m.Key), why)
 		}
+		if len(m.Key) == 1 && m.Key[0] == own {
+			r.votes(s, m.Value)
+		}
 	}
+}
+
+// diskNumber is the number of a disk of a member, for one shard.
+type diskNumber struct {
+	id     view.MemberID
+	shard  int
+	number uint64
+}
+
+// votes holds it that a disk votes under a number that no other disk of its member has voted under: by it what that
+// one has said is told from what this one says.
+func (r *Run) votes(s Speaker, raw []byte) {
+	if field.Number(raw, 2) == 0 { // MemberRecord.voter
+		return
+	}
+	n := diskNumber{s.ID, s.Shard, field.Number(raw, 1)}
+	if was, known := r.voters[n]; known && was != s.Disk {
+		r.broken(s.ID, "votes on %s as disk number %d, as it did on %s", s.Disk, n.number, was)
+	}
+	if r.voters == nil {
+		r.voters = map[diskNumber]string{}
+	}
+	r.voters[n] = s.Disk
 }
 
 // after is what a disk has with a batch.

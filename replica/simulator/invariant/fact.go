@@ -214,6 +214,7 @@ type aWrite struct {
 	origin            register.Carstamp
 	promised, voted   ballot
 	votedFor, decided uint64 // timestamps of its tags
+	held              bool   // the register had its first tag
 	born              uint64 // the epoch in which it began, where to hold a tag is to vote for it; else 0
 }
 
@@ -237,6 +238,8 @@ func readWrite(raw []byte) (w aWrite) {
 			w.origin.Writer = register.Writer(n)
 		case 3:
 			w.born = n
+		case 4:
+			w.held = n != 0
 		case 5:
 			w.promised.round = n
 		case 6:

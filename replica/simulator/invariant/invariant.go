@@ -40,6 +40,8 @@ type Run struct {
 	held      map[held]bool                // what a quorum has; never ranged over
 	chosen    map[string]choice            // by key: the latest choice that is known; never ranged over
 	final     map[tag]bool                 // of Gus; never ranged over
+	committed map[string]bool              // by the key of an instance's record; never ranged over
+	voters    map[diskNumber]string        // the disks that have voted under a number; never ranged over
 	stored    map[value]bool               // by enough, each its fragment; never ranged over
 }
 
@@ -48,6 +50,7 @@ type Speaker struct {
 	ID    view.MemberID
 	Shard int
 	View  *view.View
+	Disk  string // names the present one
 	// Losses is how many members may have lost their disks at once; 0: any minority.
 	Losses int
 }

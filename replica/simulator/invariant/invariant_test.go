@@ -417,3 +417,80 @@ func TestAnAnswerOfGusIsFinal(t *testing.T) {
 		expect(t, name, &r, b.want)
 	}
 }
+
+func TestAFastCommitRestsOnAFastQuorum(t *testing.T) {
+	id := &peerv1.InstanceID{Writer: uint64(register.NewWriter(1, 1, 0)), Number: 1}
+	key := string(instanceKey([]byte("k"), id))
+	five := three
+	five.Members = append(five.Members[:3:3], view.Member{ID: 4}, view.Member{ID: 5})
+	of := func(status peerv1.Status, agreed bool) *peerv1.Message {
+		return &peerv1.Message{Key: []byte("k"), Epoch: 1, Instance: &peerv1.Instance{Id: id, Status: status, Agreed: agreed}}
+	}
+	for name, c := range map[string]struct {
+		others int // of those that have agreed
+		status peerv1.Status
+		want   string
+	}{
+		"all but one have agreed": {3, peerv1.Status_PRE_ACCEPTED, ""},
+		"a majority has":          {2, peerv1.Status_PRE_ACCEPTED, "on the fast path, and the disks of only 3"},
+		"a majority has accepted": {2, peerv1.Status_ACCEPTED, ""},
+	} {
+		commit := of(peerv1.Status_COMMITTED, true)
+		commit.Kind = peerv1.Kind_COMMIT
+		var r Run
+		r.Leaves(Speaker{ID: 1, View: &five}, commit, func(id view.MemberID) Holder {
+			switch {
+			case id == 1:
+				return Holder{Has: disk{key: of(peerv1.Status_COMMITTED, true)}.has(t)}
+			case int(id) <= 1+c.others:
+				return Holder{Has: disk{key: of(c.status, true)}.has(t)}
+			}
+			return Holder{Has: disk{}.has(t)}
+		})
+		expect(t, name, &r, c.want)
+	}
+}
+
+func TestADiskVotesUnderANumberOfItsOwn(t *testing.T) {
+	for name, c := range map[string]struct {
+		number uint32
+		voter  bool
+		want   string
+	}{
+		"another number":            {3, true, ""},
+		"the same":                  {2, true, "as disk number 2, as it did on first"},
+		"the same without its vote": {2, false, ""},
+	} {
+		var r Run
+		for i, record := range []*peerv1.MemberRecord{{Incarnation: 2, Voter: true}, {Incarnation: c.number, Voter: c.voter}} {
+			s := speaker(1)
+			s.Disk = []string{"first", "second"}[i]
+			r.Persists(s, disk{}.all(t), protocol.Batch{Mutations: []protocol.Mutation{{Key: []byte{own}, Value: encoded(t, record)}}})
+		}
+		expect(t, name, &r, c.want)
+	}
+}
+
+func TestAPromiseTellsWhatIsHeld(t *testing.T) {
+	d := disk{ofKey(undecided): &peerv1.GusRecord{Timestamp: 4, Writer: 1, Writes: []*peerv1.GusWrite{
+		{Origin: 6, Writer: 1, Held: true, PromisedRound: 2},
+	}}}
+	for held, want := range map[bool]string{true: "", false: "of which it does not tell"} {
+		var r Run
+		r.Says(speaker(1), 2, &peerv1.Message{
+			Kind: peerv1.Kind_GUS_LOCK_REPLY, Key: []byte("k"), Timestamp: 6, Writer: 1,
+			Gus: &peerv1.Gus{Origin: 6, Round: 2, Held: held},
+		}, d.has(t))
+		expect(t, "a promise", &r, want)
+	}
+}
+
+func TestWhoDoesNotVoteRebuilds(t *testing.T) {
+	for rebuilding, want := range map[bool]string{true: "", false: "does not say that it rebuilds"} {
+		var r Run
+		r.Leaves(speaker(1), &peerv1.Message{
+			Kind: peerv1.Kind_FRAGMENT_FETCH, Key: []byte("k"), Fragment: &peerv1.Fragment{Rebuilding: rebuilding},
+		}, disk{"m": &peerv1.MemberRecord{Incarnation: 2}}.all(t))
+		expect(t, "a fetch", &r, want)
+	}
+}

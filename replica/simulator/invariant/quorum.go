@@ -117,13 +117,47 @@ func (r *Run) decide(s Speaker, m *peerv1.Message, disks Disks) {
 	case m.Kind == peerv1.Kind_COMMIT:
 		key := instanceKey(m.Key, m.Instance.GetId())
 		raw, known := disks(s.ID).Has(key)
-		if i := instanceOf(raw); !known || i.since != s.View.Epoch {
+		i := instanceOf(raw)
+		if !known || i.since != s.View.Epoch {
 			return // it is executed here, or was voted for in another view
 		}
-		if lack := lacking(s.View, disks, func(has Records) (bool, bool) { return true, agrees(has, key) }); lack != nil {
+		agreed := func(has Records) (bool, bool) { return true, agrees(has, key) }
+		lack := lacking(s.View, disks, agreed)
+		if lack != nil && s.View.Joint() { // it may have been committed before, which this member has learned since
+			before := s.View.Before()
+			lack = lacking(&before, disks, agreed)
+		}
+		mine := register.Writer(m.Instance.GetId().GetWriter()).Member() == uint32(s.ID) && i.ballot == 0
+		switch {
+		case lack != nil:
 			r.broken(s.ID, "commits %s, and the disks of members %v have not agreed", show(key), lack)
+		case mine && !r.committed[string(key)]:
+			if fast := agreeFast(s.View, disks, key); fast >= 0 && (s.View.Joint() || fast < s.View.FastQuorum()) {
+				r.broken(s.ID, "commits %s on the fast path, and the disks of only %d members have agreed", show(key), fast)
+			}
+			if r.committed == nil {
+				r.committed = map[string]bool{}
+			}
+			r.committed[string(key)] = true
 		}
 	}
+}
+
+// agreeFast is how many disks have agreed to the attributes of an instance, if no quorum has accepted them; else -1.
+func agreeFast(v *view.View, disks Disks, key []byte) (agree int) {
+	if v.Quorum(func(id view.MemberID) bool {
+		disk := disks(id)
+		raw, ok := disk.Has(key)
+		return disk.Excused || ok && instanceOf(raw).status >= peerv1.Status_ACCEPTED || !ok && executed(key, disk.Has)
+	}) {
+		return -1
+	}
+	for _, member := range v.Members {
+		if disk := disks(member.ID); disk.Excused || agrees(disk.Has, key) {
+			agree++
+		}
+	}
+	return agree
 }
 
 // agrees reports whether a disk has voted for the attributes of an instance, or has executed it.
