@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/directed"
 	"github.com/georegister/georegister/replica/simulator/faults"
 
 	"github.com/georegister/georegister/replica/protocol/abd"
@@ -101,9 +102,8 @@ func TestMistakesOfABDAreFound(t *testing.T) {
 // What random schedules come to too seldom.
 func TestRareMistakesOfABDAreFound(t *testing.T) {
 	t.Parallel()
-	t.Run("right", func(t *testing.T) { mustNotFind(t, drawGoneHolder, Member(abd.Factory), 500) })
 	mutants.Build(t).Run(t, "it", "member/dead-disk-second-phase", func(t *testing.T) {
-		mustFind(t, drawGoneHolder, Member(abd.Factory), 0, 3000, nil)
+		mustFind(t, directed.HoldersGone, Member(abd.Factory), 0, 3000, nil)
 	})
 }
 

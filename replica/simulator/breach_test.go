@@ -5,6 +5,7 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/directed"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/test/mutants"
@@ -36,7 +37,7 @@ func TestBreachesAreFound(t *testing.T) {
 	program := mutants.Build(t)
 	for mutant, draw := range map[string]func(uint64) schedule.Schedule{
 		"membership/rescue-any":        drawn(curpOptions(plain(faults.CURPKinds())...)),
-		"membership/rescue-as-founded": drawSplit,
+		"membership/rescue-as-founded": directed.Splits,
 		"membership/few-witnesses":     drawn(curpOptions(plain(faults.CURPKinds())...)),
 		"core/forget-highest":          drawn(curpOptions(plain(faults.CURPKinds())...)),
 		"curp/trust-pages":             drawn(curpOptions(append(plain(faults.CURPKinds()), faults.Limits)...)),

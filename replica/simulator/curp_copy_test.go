@@ -3,6 +3,7 @@ package simulator
 import (
 	"testing"
 
+	"github.com/georegister/georegister/replica/simulator/directed"
 	"github.com/georegister/georegister/replica/simulator/faults"
 
 	"github.com/georegister/georegister/replica/simulator/schedule"
@@ -38,7 +39,7 @@ func TestOldCopiesOfWitnessesAreFound(t *testing.T) {
 		found := map[string]uint64{}
 		seeds := seedsFor(t) / 48
 		for seed := uint64(1); seed <= uint64(seeds); seed++ {
-			if f := Run(drawCopyBurst(kind)(seed), nil, func(path string) { found[path]++ }).Failure; f != nil {
+			if f := Run(directed.OldWitnesses(seed, kind), nil, func(path string) { found[path]++ }).Failure; f != nil {
 				t.Fatalf("%v\n%s", f, Explain(Shrink(t.Context(), f)))
 			}
 		}
@@ -59,10 +60,10 @@ func TestOldCopiesOfWitnessesAreFound(t *testing.T) {
 func TestAnOldCopyThatIsTrustedIsFoundInCURP(t *testing.T) {
 	t.Parallel()
 	mustFindInCURP(t, []curpHunt{
-		{"curp/trust-old-copy alone", drawGoneBack(faults.OldCopy), 0, 1000, ""},
-		{"curp/trust-old-copy on a volume", drawGoneBack(faults.VolumeCopy), 0, 1000, ""},
-		{"curp/trust-old-witness alone", believing(drawCopyBurst(faults.WitnessCopy)), 60, 1000, ""},
-		{"curp/trust-old-witness on a volume", believing(drawCopyBurst(faults.VolumeCopy)), 760, 1000, ""},
+		{"curp/trust-old-copy alone", oldCopies(faults.OldCopy), 0, 1000, ""},
+		{"curp/trust-old-copy on a volume", oldCopies(faults.VolumeCopy), 0, 1000, ""},
+		{"curp/trust-old-witness alone", believing(oldWitnesses(faults.WitnessCopy)), 60, 1000, ""},
+		{"curp/trust-old-witness on a volume", believing(oldWitnesses(faults.VolumeCopy)), 760, 1000, ""},
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/directed"
 	"github.com/georegister/georegister/replica/simulator/faults"
 
 	"github.com/georegister/georegister/replica/protocol/curp"
@@ -48,7 +49,7 @@ func TestCURPSurvivesBursts(t *testing.T) {
 	t.Parallel()
 	failovers := 0
 	for seed := range uint64(seedsFor(t) / 4) {
-		s := drawBurst(seed + 1)
+		s := directed.LostMasters(seed + 1)
 		s.Environment.Doubtful = seed%2 == 0 // witnesses that restart have to be vouched for
 		s.DrawStale(schedule.SomeStale)
 		o := Run(s, nil, func(path string) {
@@ -71,7 +72,7 @@ func TestCURPSurvivesBursts(t *testing.T) {
 
 func TestCURPSurvivesFormerMasters(t *testing.T) {
 	t.Parallel()
-	mustNotFind(t, drawTakenBack, nil, seedsFor(t)/4)
+	mustNotFind(t, directed.MastersBack, nil, seedsFor(t)/4)
 }
 
 // curpHunt is a mutant, by its name and, after a space, what tells two hunts apart, and the schedules of CURP in which
@@ -113,51 +114,51 @@ func mustFindInCURP(t *testing.T, hunts []curpHunt) {
 func TestMistakesOfCURPAreFound(t *testing.T) {
 	t.Parallel()
 	mustFindInCURP(t, []curpHunt{
-		{"curp/quorum-of-witnesses", drawBurst, 60, 500, ""},
+		{"curp/quorum-of-witnesses", directed.LostMasters, 60, 500, ""},
 		{"curp/quorum-of-backups", nil, 0, 30, check.Breach},
 		{"curp/answer-duplicate-synced", nil, 0, 300, ""},
-		{"curp/read-unsynced", drawBurst, 0, 300, ""},
-		{"curp/update-unsynced", drawBurst, 810, 1500, ""},
-		{"store/honour-acks", drawBurst, 90, 500, ""},
+		{"curp/read-unsynced", directed.LostMasters, 0, 300, ""},
+		{"curp/update-unsynced", directed.LostMasters, 810, 1500, ""},
+		{"store/honour-acks", directed.LostMasters, 90, 500, ""},
 		{"store/forget-watermark", nil, 20, 300, ""},
 		{"store/forget-duplicates", nil, 0, 100, ""},
 		{"curp/keep-suffix", nil, 0, 50, check.Breach},
 		{"curp/drop-pending", nil, 0, 300, ""},
 		// It recovers what is not frozen, and nobody can ask again.
 		{"curp/any-witness-life", nil, 0, 200, check.Stuck},
-		{"curp/skip-replay", drawBurst, 0, 200, ""},
+		{"curp/skip-replay", directed.LostMasters, 0, 200, ""},
 		{"curp/serve-before-synced", nil, 80, 500, ""},
-		{"curp/ignore-leases", drawBurst, 200, 500, ""},
-		{"curp/forget-promise", drawLeases, 0, 100, ""},
-		{"curp/read-without-lease", drawBurst, 0, 200, ""},
-		{"curp/local-without-lease", drawBurst, 610, 1000, ""},
-		{"curp/any-process", drawBurst, 2360, 100, check.Stale},
-		{"curp/drop-by-hash", drawBurst, 0, 500, ""},
+		{"curp/ignore-leases", directed.LostMasters, 200, 500, ""},
+		{"curp/forget-promise", directed.LeasesCutOff, 0, 100, ""},
+		{"curp/read-without-lease", directed.LostMasters, 0, 200, ""},
+		{"curp/local-without-lease", directed.LostMasters, 610, 1000, ""},
+		{"curp/any-process", directed.LostMasters, 2360, 100, check.Stale},
+		{"curp/drop-by-hash", directed.LostMasters, 0, 500, ""},
 		{"curp/new-id", nil, 0, 100, ""},
 		{"curp/answer-before-persist", nil, 0, 30, check.Breach},
-		{"curp/sync-before-persist", drawBurst, 0, 30, check.Breach},
-		{"curp/gc-before-sync", drawBurst, 0, 200, ""},
+		{"curp/sync-before-persist", directed.LostMasters, 0, 30, check.Breach},
+		{"curp/gc-before-sync", directed.LostMasters, 0, 200, ""},
 		{"curp/serve-uncommitted", nil, 50, 500, check.Breach},
-		{"curp/follow-at-once", drawTakenBack, 60, 500, check.Stuck}, // nobody has what is to be recovered
-		{"curp/stale-unsynced", drawBurst, 60, 500, check.Stale},
-		{"curp/stale-without-lease", drawBurst, 0, 500, check.Stale},
-		{"curp/stale-syncs", drawBurst, 690, 1000, check.Stale},
-		{"curp/ignore-term", drawBurst, 600, 500, ""},
-		{"curp/backup-first", drawBackupReads, 0, 500, ""},
-		{"curp/no-guard", drawBackupReads, 0, 500, ""},
-		{"curp/restart-without-replay", drawAlone, 0, 200, ""},
-		{"curp/serve-after-loss", drawEmptied, 0, 200, ""},
-		{"curp/count-learner", drawCopied, 0, 200, ""},
-		{"store/expire-in-replay", drawForgetful, 0, 200, ""},
+		{"curp/follow-at-once", directed.MastersBack, 60, 500, check.Stuck}, // nobody has what is to be recovered
+		{"curp/stale-unsynced", directed.LostMasters, 60, 500, check.Stale},
+		{"curp/stale-without-lease", directed.LostMasters, 0, 500, check.Stale},
+		{"curp/stale-syncs", directed.LostMasters, 690, 1000, check.Stale},
+		{"curp/ignore-term", directed.LostMasters, 600, 500, ""},
+		{"curp/backup-first", directed.BackupReads, 0, 500, ""},
+		{"curp/no-guard", directed.BackupReads, 0, 500, ""},
+		{"curp/restart-without-replay", directed.NoBackups, 0, 200, ""},
+		{"curp/serve-after-loss", directed.EmptyDisks, 0, 200, ""},
+		{"curp/count-learner", directed.CopiesInPages, 0, 200, ""},
+		{"store/expire-in-replay", directed.SessionsForgotten, 0, 200, ""},
 		{"store/forget-horizon", drawn(curpOptions(faults.CURPKinds()...)), 0, 300, ""},
-		{"curp/replay-recovered", drawAlarms, 0, 200, check.Stuck},
-		{"curp/any-view", drawUntold, 300, 500, ""},
-		{"curp/keep-delegations", drawLeft, 0, 200, ""},
-		{"curp/any-master", drawLostQuorum, 200, 500, ""},
-		{"curp/lease-of-first", drawKept, 0, 200, ""},
-		{"curp/lease-from-answer", drawSuspended, 0, 200, ""},
-		{"core/answer-held-at-once", drawAskedAgain, 0, 200, ""},
-		{"core/freeze-volatile", drawThawed, 0, 200, ""},
+		{"curp/replay-recovered", directed.FalseAlarms, 0, 200, check.Stuck},
+		{"curp/any-view", directed.ViewsToldToFew, 300, 500, ""},
+		{"curp/keep-delegations", directed.ReplacedUnderLeases, 0, 200, ""},
+		{"curp/any-master", directed.LostQuorums, 200, 500, ""},
+		{"curp/lease-of-first", directed.BackupsOnBothSides, 0, 200, ""},
+		{"curp/lease-from-answer", directed.LeasesHeardLate, 0, 200, ""},
+		{"core/answer-held-at-once", directed.WitnessesAskedTwice, 0, 200, ""},
+		{"core/freeze-volatile", directed.WitnessesRestarted, 0, 200, ""},
 	})
 }
 
@@ -190,7 +191,7 @@ func TestQuestionsDoNotMultiply(t *testing.T) {
 func TestClocksBeyondTheBoundAreFound(t *testing.T) {
 	t.Parallel()
 	fast := func(seed uint64) schedule.Schedule {
-		s := drawBurst(seed)
+		s := directed.LostMasters(seed)
 		for at := range 10 {
 			slow := faults.Fault{Kind: faults.Skew, Node: at % 2, At: s.Settle * time.Duration(at) / 20, Drift: []int{-900_000, 2_000_000}[at%2]}
 			s.Faults = append(s.Faults, slow)
@@ -200,23 +201,19 @@ func TestClocksBeyondTheBoundAreFound(t *testing.T) {
 	mustFind(t, fast, nil, 80, 1000, found(""))
 }
 
-// suspended is a schedule in which the machine of a master is suspended for longer than its leases last. Its clock
-// counts that, or it stands still meanwhile, as the monotonic clock of most systems does.
-func suspended(standing bool) func(seed uint64) schedule.Schedule {
-	return func(seed uint64) schedule.Schedule {
-		s := drawBurst(seed)
-		s.Environment.ClockStops = standing
-		s.Faults[0].Kind, s.Faults[0].Everywhere, s.Faults[0].Side = faults.Pause, false, 0
-		return s
-	}
-}
-
 func TestCURPSurvivesSuspension(t *testing.T) {
 	t.Parallel()
-	mustNotFind(t, suspended(false), nil, seedsFor(t)/10)
+	mustNotFind(t, directed.SuspendedMasters, nil, seedsFor(t)/10)
 }
 
+// The machine of a master is suspended for longer than its leases last, and its clock stands still meanwhile, as the
+// monotonic clock of most systems does.
 func TestClocksThatStandStillAreFound(t *testing.T) {
 	t.Parallel()
-	mustFind(t, suspended(true), nil, 30, 1000, found(""))
+	standing := func(seed uint64) schedule.Schedule {
+		s := directed.SuspendedMasters(seed)
+		s.Environment.ClockStops = true
+		return s
+	}
+	mustFind(t, standing, nil, 30, 1000, found(""))
 }

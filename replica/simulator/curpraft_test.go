@@ -12,6 +12,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/raft"
 	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/directed"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/test/mutants"
@@ -63,7 +64,7 @@ func TestCURPRaftSurvivesLostLeaders(t *testing.T) {
 	replayed := 0
 	seeds := seedsFor(t) / 8
 	for seed := range uint64(seeds) {
-		o := Run(drawLeaderLoss(seed+1), Member(shortCURPRaft), func(path string) {
+		o := Run(lostLeaders(seed+1), Member(shortCURPRaft), func(path string) {
 			if path == "curp.replayed" {
 				replayed++
 			}
@@ -112,20 +113,17 @@ func TestMistakesOfCURPRaftAreFound(t *testing.T) {
 // The other mutants are found where a leader is lost that few have heard.
 func TestRareMistakesOfCURPRaftAreFound(t *testing.T) {
 	t.Parallel()
-	for _, draw := range []func(uint64) schedule.Schedule{drawHeard, drawUnsent} {
-		t.Run("without", func(t *testing.T) { mustNotFind(t, draw, Member(shortCURPRaft), seedsFor(t)/80) })
-	}
 	program := mutants.Build(t)
 	for _, c := range []struct {
 		mutant string
 		draw   func(uint64) schedule.Schedule
 		after  uint64
 	}{
-		{"curpraft/drop-early", drawLeaderLoss, 60},
-		{"curpraft/serve-early", drawHeard, 0},
-		{"curpraft/heed-acks", drawHeard, 0},
-		{"curpraft/ack-before-persist", drawUnsent, 0},
-		{"curpraft/update-unsynced", drawUnsent, 300},
+		{"curpraft/drop-early", lostLeaders, 60},
+		{"curpraft/serve-early", directed.LeadersHeardByOne, 0},
+		{"curpraft/heed-acks", directed.LeadersHeardByOne, 0},
+		{"curpraft/ack-before-persist", directed.LeadersHardlyHeard, 0},
+		{"curpraft/update-unsynced", directed.LeadersHardlyHeard, 300},
 	} {
 		program.Run(t, c.mutant, c.mutant, func(t *testing.T) {
 			mustFind(t, c.draw, Member(shortCURPRaft), c.after, 4000, harm)
@@ -133,6 +131,6 @@ func TestRareMistakesOfCURPRaftAreFound(t *testing.T) {
 	}
 	mutant := "curpraft/keep-accepting" // clients come to see it too seldom
 	program.Run(t, mutant, mutant, func(t *testing.T) {
-		mustFind(t, drawLeaderLoss, Member(shortCURPRaft), 0, 500, found(check.Breach))
+		mustFind(t, lostLeaders, Member(shortCURPRaft), 0, 500, found(check.Breach))
 	})
 }

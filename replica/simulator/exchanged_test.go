@@ -3,6 +3,7 @@ package simulator
 import (
 	"testing"
 
+	"github.com/georegister/georegister/replica/simulator/directed"
 	"github.com/georegister/georegister/test/mutants"
 )
 
@@ -13,7 +14,7 @@ func TestAChangeEndsWhenEnoughFragmentsAreThere(t *testing.T) {
 	start := fragmented()
 	lossy := func(t *testing.T, seeds uint64) *Failure {
 		for seed := range seeds {
-			for _, one := range promised(t.Context(), drawExchanged(seed+1), start, 4) {
+			for _, one := range promised(t.Context(), directed.AllExchanged(seed+1), start, 4) {
 				if f := Run(one, start, nil).Failure; f != nil {
 					return f
 				}

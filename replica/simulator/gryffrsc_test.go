@@ -5,6 +5,7 @@ import (
 
 	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/cluster"
+	"github.com/georegister/georegister/replica/simulator/directed"
 	"github.com/georegister/georegister/replica/simulator/faults"
 
 	"github.com/georegister/georegister/replica/history"
@@ -38,10 +39,10 @@ func TestGryffRSCSurvivesChanges(t *testing.T) {
 // What waits for other shards has these schedules regular sequential, too.
 func TestGryffRSCFencesShards(t *testing.T) {
 	t.Parallel()
-	if cluster.ShardOf(halfKeys[0], 2) == cluster.ShardOf(halfKeys[1], 2) {
+	if cluster.ShardOf(directed.HalfKeys[0], 2) == cluster.ShardOf(directed.HalfKeys[1], 2) {
 		t.Fatal("both keys are in one shard")
 	}
-	mustNotFind(t, drawHalves, Member(gryff.FactoryRSC), 500)
+	mustNotFind(t, directed.HalfWritesInShards, Member(gryff.FactoryRSC), 500)
 }
 
 // The model is weaker than linearizability, and schedules come to that: else the others would say nothing of sessions.
@@ -50,7 +51,7 @@ func TestGryffRSCIsNotLinearizable(t *testing.T) {
 	const seeds = 300
 	weaker := 0
 	for seed := range uint64(seeds) {
-		o := Run(drawHalf(seed), Member(gryff.FactoryRSC), nil)
+		o := Run(directed.HalfWrites(seed), Member(gryff.FactoryRSC), nil)
 		if o.Failure != nil {
 			t.Fatalf("%v\n%s", o.Failure, Explain(Shrink(t.Context(), o.Failure)))
 		}
@@ -70,7 +71,7 @@ func TestMutantsOfGryffRSCAreFound(t *testing.T) {
 	program := mutants.Build(t)
 	for _, mutant := range []string{"gryff/drop-dependency", "gryff/rmw-without-write-back", "gryff/held-at-once"} {
 		program.Run(t, mutant, mutant, func(t *testing.T) {
-			mustFind(t, drawHalf, Member(gryff.FactoryRSC), 0, 3000, found(check.Violation))
+			mustFind(t, directed.HalfWrites, Member(gryff.FactoryRSC), 0, 3000, found(check.Violation))
 		})
 	}
 }
@@ -79,8 +80,8 @@ func TestMutantsOfSessionsAreFound(t *testing.T) {
 	t.Parallel()
 	program := mutants.Build(t)
 	for mutant, draw := range map[string]func(uint64) schedule.Schedule{
-		"register/drop-at-failure": drawHalf, "clients/drop-at-failover": drawHalf, "clients/drop-at-move": drawHalf,
-		"clients/tell-bare": drawHalf, "clients/fence-unawaited": drawHalf, "register/unfenced-shards": drawHalves,
+		"register/drop-at-failure": directed.HalfWrites, "clients/drop-at-failover": directed.HalfWrites, "clients/drop-at-move": directed.HalfWrites,
+		"clients/tell-bare": directed.HalfWrites, "clients/fence-unawaited": directed.HalfWrites, "register/unfenced-shards": directed.HalfWritesInShards,
 	} { // order is irrelevant: each is a test
 		program.Run(t, mutant, mutant, func(t *testing.T) {
 			mustFind(t, draw, Member(gryff.FactoryRSC), 0, 3000, found(check.Violation))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/simulator/clients"
+	"github.com/georegister/georegister/replica/simulator/directed"
 	"github.com/georegister/georegister/replica/simulator/kernel"
 
 	"github.com/georegister/georegister/replica/simulator/faults"
@@ -39,10 +40,10 @@ func TestRecordsThatAreForgotten(t *testing.T) {
 		// Order is irrelevant: each is a test.
 		for name, inner := range map[string]member.Factory{"ABD": abd.Factory, "Gryff": gryff.Factory} {
 			t.Run(c.name+", "+name, func(t *testing.T) {
-				s, _ := triangle(1)
+				s, _ := directed.Triangle(1)
 				for home := range 3 {
-					plan(&s, home, 10*ms, register.Operation{Kind: register.Write, Value: register.Value("old")})
-					plan(&s, home, time.Second, register.Operation{Kind: register.Write, Value: register.Value("new")})
+					directed.Plan(&s, home, 10*ms, register.Operation{Kind: register.Write, Value: register.Value("old")})
+					directed.Plan(&s, home, time.Second, register.Operation{Kind: register.Write, Value: register.Value("new")})
 				}
 				took := map[string]int{}
 				k := &kernel.Kernel{Context: t.Context(), Seed: s.Seed, Count: func(path string) { took[path]++ }}
@@ -113,7 +114,7 @@ func TestWhichRecordsAreUnknowable(t *testing.T) {
 		{name: "of that view too, a majority is lost", lost: []view.MemberID{1, 2, 4}, knowing: 3, want: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, _ := triangle(1)
+			s, _ := directed.Triangle(1)
 			w := newRun(&kernel.Kernel{Context: t.Context(), Seed: 1}, s.Environment, Member(abd.Factory), false, 2)
 			m := w.Manager
 			var founders []membership.Founder

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/georegister/georegister/replica/simulator/directed"
 	"github.com/georegister/georegister/replica/simulator/faults"
 
 	"github.com/georegister/georegister/replica/protocol/abd"
@@ -76,9 +77,9 @@ func TestWhatIsAcknowledgedIsOnDisksThatAreLeft(t *testing.T) {
 // then. Nothing was promised of such a loss, so it is none that goes wrong.
 func TestDisksThatMayNotBeLostAreKept(t *testing.T) {
 	t.Parallel()
-	s, _ := triangle(1)
-	plan(&s, 0, 10*time.Millisecond, register.Operation{Kind: register.Write, Value: register.Value("old")})
-	plan(&s, 1, 200*time.Millisecond, register.Operation{Kind: register.Read})
+	s, _ := directed.Triangle(1)
+	directed.Plan(&s, 0, 10*time.Millisecond, register.Operation{Kind: register.Write, Value: register.Value("old")})
+	directed.Plan(&s, 1, 200*time.Millisecond, register.Operation{Kind: register.Read})
 	s.Settle = time.Second
 	for _, members := range [][]int{{3}, {7}, {0, 1}, {1, 5}, {2, 2}} {
 		s.Lost = &schedule.DiskLoss{Answer: 1, Members: members}

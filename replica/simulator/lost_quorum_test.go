@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/georegister/georegister/replica/simulator/directed"
 	"github.com/georegister/georegister/replica/simulator/members"
 
 	"github.com/georegister/georegister/replica/history"
@@ -16,7 +17,7 @@ import (
 func TestALostQuorumThatIsGivenUpTooSoonIsFound(t *testing.T) {
 	t.Parallel()
 	mutant := "membership/forsake-witnesses"
-	mutants.Build(t).Run(t, mutant, mutant, func(t *testing.T) { mustFind(t, drawLostQuorum, nil, 0, 500, found("")) })
+	mutants.Build(t).Run(t, mutant, mutant, func(t *testing.T) { mustFind(t, directed.LostQuorums, nil, 0, 500, found("")) })
 }
 
 // A quorum is lost in each schedule, and whatever somebody holds who is left goes on.
@@ -24,7 +25,7 @@ func TestCURPSurvivesLostQuorums(t *testing.T) {
 	t.Parallel()
 	took := map[string]int{}
 	for seed := range uint64(seedsFor(t) / 4) {
-		s := drawLostQuorum(seed + 1)
+		s := directed.LostQuorums(seed + 1)
 		if f := Run(s, nil, func(path string) { took[path]++ }).Failure; f != nil {
 			t.Errorf("%v\n%s", f, Explain(f))
 		}

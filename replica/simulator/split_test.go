@@ -2,6 +2,8 @@ package simulator
 
 import (
 	"testing"
+
+	"github.com/georegister/georegister/replica/simulator/directed"
 )
 
 // Partitions are split in each schedule.
@@ -9,7 +11,7 @@ func TestCURPSurvivesSplits(t *testing.T) {
 	t.Parallel()
 	took := map[string]int{}
 	for seed := range uint64(seedsFor(t) / 4) {
-		s := drawSplit(seed + 1)
+		s := directed.Splits(seed + 1)
 		if f := Run(s, nil, func(path string) { took[path]++ }).Failure; f != nil {
 			t.Errorf("%v\n%s", f, Explain(f))
 		}
@@ -25,10 +27,10 @@ func TestCURPSurvivesSplits(t *testing.T) {
 func TestMistakesOfSplitsAreFound(t *testing.T) {
 	t.Parallel()
 	mustFindInCURP(t, []curpHunt{
-		{"store/split-off-empty", drawSplit, 0, 100, ""},
-		{"store/split-off-without-sessions", drawSplit, 0, 300, ""},
-		{"store/keep-forgotten-split", drawSplit, 360, 1000, ""},
-		{"store/drop-split-at-once", drawSplit, 0, 300, ""},
-		{"membership/split-unsynced", drawSplit, 150, 500, ""},
+		{"store/split-off-empty", directed.Splits, 0, 100, ""},
+		{"store/split-off-without-sessions", directed.Splits, 0, 300, ""},
+		{"store/keep-forgotten-split", directed.Splits, 360, 1000, ""},
+		{"store/drop-split-at-once", directed.Splits, 0, 300, ""},
+		{"membership/split-unsynced", directed.Splits, 150, 500, ""},
 	})
 }
