@@ -30,6 +30,9 @@ type Tuning struct {
 	Resting int
 	// LogEntries and LogBytes are how much of Raft's log is kept that is applied, for those that are behind.
 	LogEntries, LogBytes int
+	// Uncommitted is how many bytes of commands a leader of Raft has in its log that are not committed, give or take an
+	// entry: what comes then is refused, and handed to it again.
+	Uncommitted int
 	// Slots is how many commands a member of CURPRaft saves as a witness; package witness/cache says which numbers there
 	// may be.
 	Slots int

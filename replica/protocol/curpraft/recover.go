@@ -57,6 +57,7 @@ func (p *Protocol) onGather(from view.MemberID, m *peerv1.Message) {
 	if m.Timestamp != p.raft.Term() {
 		return // it has not heard of the election; it will be asked again
 	}
+	p.raft.Enter()
 	answer := p.message(peerv1.Kind_GATHERED, 0, m.Timestamp)
 	answer.Raft = p.raft.Encode(p.saved(), "what the witness holds", nil)
 	p.raft.SendDurably(from, answer)

@@ -21,6 +21,8 @@ type operation struct {
 	due   protocol.Instant // when to hand it over again; of what waits
 	again uint             // how often it was
 	far   bool             // handed to another member
+	// refused: this member's own node did not take it, since too much of the log is not committed.
+	refused bool
 
 	index     uint64 // of a read: the state after this entry may answer it
 	confirmed bool   // index is known
@@ -104,13 +106,22 @@ func (c *clients) tick(leads bool) {
 	c.operations.Tick(c.Base, c.Now, c.expire, func(o *operation) {
 		switch {
 		case !o.waits || c.Now < o.due:
-		case o.far || o.reads():
+		case o.far || o.reads() || o.refused:
 			c.Took(pathRetry)
 			o.waits = false
 		case leads && o.again < 2:
-			o.waits = false // the node may have refused it
+			o.waits = false // it is in the log here, where once more does no harm
 		}
 	})
+}
+
+// refused notes commands that this member's node did not take.
+func (c *clients) refused(commands []*peerv1.RaftCommand) {
+	for _, command := range commands {
+		if o := c.of(command); o != nil {
+			o.refused = true
+		}
+	}
 }
 
 func (c *clients) expire(o *operation) {

@@ -19,7 +19,7 @@ func (p *Protocol) hand() {
 		if o.waits {
 			continue
 		}
-		o.sent, o.waits, o.far = true, true, !p.elect.leads
+		o.sent, o.waits, o.far, o.refused = true, true, !p.elect.leads, false
 		o.due = p.Now.Add(2 * p.Config.Retry << min(o.again, 3))
 		o.again++
 		switch {
@@ -67,6 +67,7 @@ func (p *Protocol) proposeBatches(commands []*peerv1.RaftCommand) {
 		if size >= batchBytes || i == len(commands)-1 {
 			if !p.propose(commands[from : i+1]) {
 				p.Took(pathDropped) // their coordinators hand them over again
+				p.clients.refused(commands[from : i+1])
 			}
 			size, from = 0, i+1
 		}

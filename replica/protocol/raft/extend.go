@@ -60,6 +60,14 @@ func (p *Protocol) appended(entries []*raftpb.Entry) {
 // Term is the newest that this member knows of.
 func (p *Protocol) Term() uint64 { return p.node.BasicStatus().GetTerm() }
 
+// Enter puts that term into the journal. The node hands it over at the next Ready only, and may begin anew before that:
+// what is told of the term must hold all the same.
+func (p *Protocol) Enter() {
+	if s := p.node.BasicStatus().HardState; s.GetTerm() > p.log.hard.Term {
+		p.log.promise(s.GetTerm(), s.GetVote(), p.log.hard.Commit)
+	}
+}
+
 // Leader is who leads in that term, or 0.
 func (p *Protocol) Leader() view.MemberID { return p.elect.lead }
 

@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"cmp"
 	"fmt"
 
 	lib "go.etcd.io/raft/v3"
@@ -68,7 +69,7 @@ func (p *Protocol) newNode(log lib.Storage, applied uint64) *lib.RawNode {
 	defer p.stopped() // a log on disk may contradict itself
 	node, err := lib.NewRawNode(&lib.Config{
 		ID: uint64(p.Config.Self), ElectionTick: never, HeartbeatTick: 1, Storage: log, Applied: applied,
-		MaxSizePerMsg: appendBytes, MaxInflightMsgs: appendsFlying, MaxUncommittedEntriesSize: proposedBytes,
+		MaxSizePerMsg: appendBytes, MaxInflightMsgs: appendsFlying, MaxUncommittedEntriesSize: uint64(cmp.Or(p.Config.Tuning.Uncommitted, proposedBytes)),
 		PreVote: true, DisableProposalForwarding: true, Logger: silent{},
 	})
 	if err != nil {
