@@ -22,7 +22,7 @@ func (l *Logs) saves(h *Holder, to view.MemberID, m *peerv1.Message) error {
 		if err := c.UnmarshalVT(m.Raft); err != nil {
 			return err
 		}
-		if _, again := g.saved[handed{h.Member, m.Op}]; !again {
+		if g.saved[handed{h.Member, m.Op}] != c.Author {
 			g.saved[handed{h.Member, m.Op}] = c.Author
 			g.recorded[h.Member] = append(g.recorded[h.Member], c)
 		}
