@@ -134,6 +134,10 @@ func (r *Run) Says(s Speaker, to view.MemberID, m *peerv1.Message, has Records) 
 		r.broken(s.ID, "agrees to a commit of %s on the fast path, and members change, or have since",
 			show(instanceKey(m.Key, m.Instance.GetId())))
 	}
+	if countsWrongly(s.View, m, has) {
+		r.broken(s.ID, "counts as a holder of tag %v of key %q, and has not held it, or of a write of another view",
+			wire.Of(m).Carstamp, m.Key)
+	}
 	if why := saysOfWrite(m, has); why != "" {
 		r.broken(s.ID, "says %v of key %q, and has %s", m.Kind, m.Key, why)
 	}
@@ -198,6 +202,19 @@ func agreesWrongly(v *view.View, m *peerv1.Message, has Records) bool {
 	raw, known := has(instanceKey(m.Key, m.Instance.Id))
 	since := instanceOf(raw).since
 	return known && (since < v.Since || since == v.Epoch && v.Joint())
+}
+
+// countsWrongly reports whether a member of Gus with relaxed quorums, which alone say so, tells a reader that it counts
+// as a holder of a tag that is not final, and does not: it has voted for the tag alone, what a lost disk has said of the
+// write is not known, or the write began in another view.
+func countsWrongly(v *view.View, m *peerv1.Message, has Records) bool {
+	g := m.Gus
+	if m.Kind != peerv1.Kind_GUS_READ_REPLY || g == nil || !g.Held || g.Final {
+		return false
+	}
+	raw, _ := has(recordKey(undecided, m.Key))
+	w, known := writeOf(writes(nil, raw), wire.Carstamp(g.Origin, m.Writer, 0))
+	return known && w.decided == 0 && (!w.held || w.unsure || w.born != v.Epoch)
 }
 
 // saysOfWrite is what a member lacks of what it says of a write of Gus that is not final; empty: nothing.

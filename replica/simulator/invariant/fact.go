@@ -215,6 +215,7 @@ type aWrite struct {
 	promised, voted   ballot
 	votedFor, decided uint64 // timestamps of its tags
 	held              bool   // the register had its first tag
+	unsure            bool   // a lost disk of the member may have said something else of that
 	born              uint64 // the epoch in which it began, where to hold a tag is to vote for it; else 0
 }
 
@@ -252,6 +253,8 @@ func readWrite(raw []byte) (w aWrite) {
 			w.voted.proposer = n
 		case 13:
 			w.decided = n
+		case 14:
+			w.unsure = n != 0
 		}
 	})
 	return w
