@@ -49,7 +49,8 @@ func (w *Cluster) judgeAnswered(nd *Node, op register.Operation, result register
 		shard := nd.place(op.Key)
 		w.Breaches(w.logs.Answers(shard, at.Timestamp, func(index uint64) bool { return w.heldLog(shard, index) }))
 	}
-	if result.Fast && op.Kind != register.Read && w.Environment.Partitioned == nil && op.Key != "" {
+	own := nd.Disks == 1 // what a disk has saved before its member votes again is not judged
+	if result.Fast && op.Kind != register.Read && w.Environment.Partitioned == nil && op.Key != "" && own {
 		shard := nd.place(op.Key)
 		var all []*check.Holder
 		for _, m := range nd.Config.View.Members {
