@@ -116,14 +116,8 @@ func strange(who view.MemberID, of value, now []byte, disk Records) string {
 }
 
 // store holds it that the metadata of a large value is written once enough disks have their fragments of it, on both
-// sides of a change: as many as are left when those are lost that may be. Who does not vote yet asks for the fragments of
-// others to rebuild its own, and says so: they have to know its disk before they tell it that they have none.
+// sides of a change: as many as are left when those are lost that may be.
 func (r *Run) store(s Speaker, m *peerv1.Message, disks Disks) {
-	if m.Kind == peerv1.Kind_FRAGMENT_FETCH && !m.Fragment.GetRebuilding() && r.Broken == nil {
-		if raw, ok := disks(s.ID).Has([]byte{own}); ok && field.Number(raw, 2) == 0 {
-			r.broken(s.ID, "asks for fragments, and does not say that it rebuilds its own: it does not vote yet")
-		}
-	}
 	v, ok := referred(m.Key, m.Value)
 	if m.Kind != peerv1.Kind_GUS_WRITE || !ok || r.stored[v] || r.Broken != nil {
 		return

@@ -484,13 +484,3 @@ func TestAPromiseTellsWhatIsHeld(t *testing.T) {
 		expect(t, "a promise", &r, want)
 	}
 }
-
-func TestWhoDoesNotVoteRebuilds(t *testing.T) {
-	for rebuilding, want := range map[bool]string{true: "", false: "does not say that it rebuilds"} {
-		var r Run
-		r.Leaves(speaker(1), &peerv1.Message{
-			Kind: peerv1.Kind_FRAGMENT_FETCH, Key: []byte("k"), Fragment: &peerv1.Fragment{Rebuilding: rebuilding},
-		}, disk{"m": &peerv1.MemberRecord{Incarnation: 2}}.all(t))
-		expect(t, "a fetch", &r, want)
-	}
-}
