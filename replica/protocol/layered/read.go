@@ -208,7 +208,7 @@ func (p *Protocol) wide(f *fetch) {
 // expire gives up a read that is too late.
 func (p *Protocol) expire(f *fetch) {
 	p.fetches.End(f)
-	p.CompleteDurably(f.Request.Handle, base.Untaken(register.Read, f.result.RoundTrips, fmt.Sprintf(
+	p.Complete(f.Request.Handle, base.Untaken(register.Read, f.result.RoundTrips, fmt.Sprintf(
 		"fewer than %d members answered with a fragment in time (erasureCoding)", p.code.k)))
 }
 

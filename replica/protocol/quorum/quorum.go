@@ -88,10 +88,8 @@ type answer struct {
 // Restart forgets all answers, for the next question.
 func (t *Tally) Restart() { *t = Tally{answered: t.answered[:0]} }
 
-// Copy makes t what q is now: the same answers, and the same time to ask again.
-func (t *Tally) Copy(q *Tally) {
-	*t = Tally{answered: append(t.answered[:0], q.answered...), wide: q.wide, due: q.due}
-}
+// Copy makes t one of a question that is yet to be asked, with the answers of q.
+func (t *Tally) Copy(q *Tally) { *t = Tally{answered: append(t.answered[:0], q.answered...)} }
 
 // Answer notes that a member answered, for the disk that it has now, and reports whether it was the first
 // time for that disk.

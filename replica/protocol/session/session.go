@@ -85,15 +85,16 @@ func Remember(t *protocol.Tuning, state *peerv1.KeyState, c *peerv1.Command, ans
 	if c.Session == 0 {
 		return
 	}
-	at := sessionAt(state, c.Session)
-	if at < 0 {
+	old, at := &peerv1.Session{}, sessionAt(state, c.Session)
+	if at >= 0 {
+		old = state.Sessions[at]
+	} else {
 		at = len(state.Sessions)
-		state.Sessions = append(state.Sessions, &peerv1.Session{Session: c.Session})
+		state.Sessions = append(state.Sessions, nil)
 	}
 	if len(answer.Value) > cmp.Or(t.AnswerBytes, answerBytes) {
 		answer = Forgotten
 	}
-	old := state.Sessions[at]
 	s := &peerv1.Session{
 		Session:         c.Session,
 		FirstIncomplete: max(old.FirstIncomplete, c.FirstIncomplete),

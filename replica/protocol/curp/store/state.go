@@ -118,10 +118,7 @@ func (s *Store) Adopt(records []*peerv1.Record) (size int) {
 
 // load is the register of a key in a version of the state. An absent one has no carstamp.
 func (s *Store) load(records func([]byte) ([]byte, bool), key []byte) register.Versioned {
-	raw, ok := records(registerKey(key))
-	if !ok {
-		return register.Versioned{}
-	}
+	raw, _ := records(registerKey(key)) // no bytes are an absent value
 	var record peerv1.RegisterRecord
 	if err := decode(&record, raw); err != nil {
 		s.outbox.Damaged(key, err)
