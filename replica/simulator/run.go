@@ -226,11 +226,15 @@ func (w *run) live(settle time.Duration) (check.Class, string) {
 	return "", ""
 }
 
+// restBounds is how many times as long as one operation it may take until members rest: who follows a log far behind
+// may be sent one entry in each round trip.
+const restBounds = 10
+
 // rest has members do what they do once all is quiet. It is no part of the run's diagram: nobody asks for anything.
 func (w *run) rest() (check.Class, string) {
 	w.Diagram.End()
 	why := w.Unrested()
-	for until := w.Now + w.bound(); why != "" && w.Now < until; why = w.Unrested() {
+	for until := w.Now + restBounds*w.bound(); why != "" && w.Now < until; why = w.Unrested() {
 		w.Run(w.Now+w.Environment.Retry, func() bool { return false })
 		if w.Err != nil {
 			return check.Broken, w.Err.Error()

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
 )
@@ -82,22 +81,6 @@ func mixed(seed uint64, options Options) (Options, func(*Schedule)) {
 // Directed makes the schedule of a seed in which something rare is likely.
 type Directed func(seed uint64, options Options) Schedule
 
-// mostStale is how many reads of a directed schedule may be stale, about: some have clients that read all the time, and to
-// order many reads that may have begun long before takes for ever.
-const mostStale = 40
-
-// reads counts them.
-func (s *Schedule) reads() (count int) {
-	for _, plan := range s.Clients {
-		for _, p := range plan.Operations {
-			if p.Operation.Kind == register.Read {
-				count++
-			}
-		}
-	}
-	return count
-}
-
 // directed is the schedule of a seed that is a directed one, if Directed has it be one: one of eight, or all if no faults
 // are to be drawn.
 func directed(seed uint64, options Options) (s Schedule, is bool) {
@@ -119,7 +102,6 @@ func directed(seed uint64, options Options) (s Schedule, is bool) {
 		s.drawLimits(options)
 	}
 	s.drawInFlight(options)
-	s.DrawStale(min(options.Stale, mostStale*1000/max(s.reads(), 1)))
 	if options.Regular && !s.Environment.Regular {
 		s.drawSessions(options)
 	}
