@@ -33,6 +33,7 @@ func TestBreachesAreFound(t *testing.T) {
 		{"curpraft/heed-acks", losses, 0, 100},
 		{"curpraft/quorum-of-witnesses", losses, 0, 30},
 		{"curpraft/gather-deposed", losses, 0, 300},
+		{"curpraft/tell-in-term-before", schedule.Options{Faults: []faults.Kind{faults.Pause}, RMWs: schedule.ManyRMWs, Members: []int{3}}, 0, 500},
 	})
 	program := mutants.Build(t)
 	for mutant, draw := range map[string]func(uint64) schedule.Schedule{

@@ -8,6 +8,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/raft"
+	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
@@ -71,4 +72,6 @@ func TestMistakesOfRaftAreFound(t *testing.T) {
 		{"member/settled-at-once", changes, 200, 1000},
 		// raft/count-dead-disks and raft/forget-term: see the protocol's own tests.
 	})
+	limits := schedule.Options{Faults: append(sameMembers(), faults.Limits), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
+	mustFindEach(t, Member(shortRaft), byClass(found(check.Stuck)), []hunt{{"raft/leave-refused", limits, 0, 500}})
 }
