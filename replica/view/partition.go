@@ -119,6 +119,10 @@ func (v View) validatePartition(p Partition) error {
 			return fmt.Errorf("witness %d is beside the master %d and would be lost with it", id, p.Master)
 		}
 	}
+	if n := len(p.Witnesses); n > 0 && n < len(p.Backups) {
+		return fmt.Errorf("it has %d backups, and %d witnesses: what these save is on fewer disks than what is synced",
+			len(p.Backups), n)
+	}
 	if p.Empty && len(p.Formers) > 0 {
 		return fmt.Errorf("it begins empty, and recovers from %d terms", len(p.Formers))
 	}

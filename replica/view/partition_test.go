@@ -39,6 +39,7 @@ func TestPartitionsAreValidated(t *testing.T) {
 		"the terms 0 and 5":    func(v *View) { v.Partitions[0].Formers[0].Term = 5 },
 		"the terms 4 and 4":    func(v *View) { v.Partitions[0].Formers[0].Term = 4 },
 		"witness 0 is outside": func(v *View) { v.Witnesses[0].ID = 0 },
+		"fewer disks":          func(v *View) { v.Partitions[0].Witnesses = v.Partitions[0].Witnesses[:1] },
 		"7 is named twice":     func(v *View) { v.Witnesses[0].ID = 7 },
 		"5 is named twice":     func(v *View) { v.Witnesses[0].ID = 5 },
 		"beside member 9":      func(v *View) { v.Witnesses[0].Beside = 9 },
