@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
@@ -49,7 +50,8 @@ func (nd *Node) holdBatch(shard int, b protocol.Batch) {
 }
 
 // holdChange holds what a member would say of its part in a change, if it were asked now, against its disk: a process
-// that starts from that has done as much. What is fetched may be unfinished until all of it is here.
+// that starts from that has done as much. What is fetched may be unfinished until all of it is here, and what was fetched
+// from a disk that was lost since counts for a process that knew of it in time alone.
 func (nd *Node) holdChange(s *shard) {
 	w := nd.World
 	if !w.judged() || !nd.Config.View.Joint() || s.told.Settled && (s.told.Fetched || !s.told.Transfers) {
@@ -76,7 +78,8 @@ func (nd *Node) holdChange(s *shard) {
 	nd.tick(p, nd.Clock.Read(w.Now))
 	journal.Persisted(p.Ready().Persist.Sequence)
 	has := p.(protocol.Joiner).Change()
-	if says.Settled && !has.Settled || says.Fetched && !has.Fetched {
+	intact := !slices.ContainsFunc(w.Nodes, func(o *Node) bool { return o.Disks > 1 || o.Used != 0 || o.Older })
+	if says.Settled && !has.Settled || says.Fetched && !has.Fetched && intact {
 		w.Breaches(fmt.Errorf("member %d says of a change: settled %v, fetched %v; by its disk: settled %v, fetched %v",
 			nd.Index+1, says.Settled, says.Fetched, has.Settled, has.Fetched))
 	}

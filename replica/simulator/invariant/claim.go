@@ -206,13 +206,17 @@ func agreesWrongly(v *view.View, m *peerv1.Message, has Records) bool {
 
 // countsWrongly reports whether a member of Gus with relaxed quorums, which alone say so, tells a reader that it counts
 // as a holder of a tag that is not final, and does not: it has voted for the tag alone, what a lost disk has said of the
-// write is not known, or the write began in another view.
+// write is not known, or the write began in another view. In the same turn the write may have ended, and be locked
+// since: then the register is past it.
 func countsWrongly(v *view.View, m *peerv1.Message, has Records) bool {
 	g := m.Gus
 	if m.Kind != peerv1.Kind_GUS_READ_REPLY || g == nil || !g.Held || g.Final {
 		return false
 	}
 	raw, _ := has(recordKey(undecided, m.Key))
+	if is, _, err := read([]byte{undecided}, raw); err != nil || wire.Of(m).Carstamp.Less(is.carstamp) {
+		return false
+	}
 	w, known := writeOf(writes(nil, raw), wire.Carstamp(g.Origin, m.Writer, 0))
 	return known && w.decided == 0 && (!w.held || w.unsure || w.born != v.Epoch)
 }
