@@ -39,7 +39,6 @@ func TestBreachesAreFound(t *testing.T) {
 	for mutant, draw := range map[string]func(uint64) schedule.Schedule{
 		"membership/rescue-any":        drawn(curpOptions(plain(faults.CURPKinds())...)),
 		"membership/rescue-as-founded": directed.Splits,
-		"membership/few-witnesses":     drawn(curpOptions(plain(faults.CURPKinds())...)),
 		"core/forget-highest":          drawn(curpOptions(plain(faults.CURPKinds())...)),
 		"curp/trust-pages":             drawn(curpOptions(append(plain(faults.CURPKinds()), faults.Limits)...)),
 		"store/horizon-by-session":     drawn(curpOptions(append(plain(faults.CURPKinds()), faults.Limits)...)),

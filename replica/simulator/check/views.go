@@ -23,12 +23,6 @@ func View(v view.View) error {
 	if err := digested(v); err != nil {
 		return fmt.Errorf("the view of epoch %d: %w", v.Epoch, err)
 	}
-	for i, p := range v.Partitions {
-		if n := len(p.Witnesses); n > 0 && n < len(p.Backups) {
-			return fmt.Errorf("the view of epoch %d: partition %d has %d backups, and %d witnesses: what these save is on "+
-				"fewer disks than what is synced", v.Epoch, i, len(p.Backups), n)
-		}
-	}
 	shape := shapeOf(v)
 	err := judged.of(shape, judgeOrdered)
 	if err == nil {
