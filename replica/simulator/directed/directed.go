@@ -139,13 +139,7 @@ func Draws(all []Kind) (draws []schedule.Directed) {
 	return draws
 }
 
-// Draw is the schedule of a seed with as many members as the options say: of those drawn from seeds behind it, 2^32
-// apart, the first.
+// Draw is the schedule of a seed with as many members as the options say.
 func (k Kind) Draw(seed uint64, options schedule.Options) schedule.Schedule {
-	s := k.draw(seed, options)
-	for again := uint64(1); options.Members != nil && !slices.Contains(options.Members, len(s.Environment.Network.Sites)); again++ {
-		s = k.draw(seed+again<<32, options)
-	}
-	s.Seed = seed
-	return s
+	return ofSize(options.Members, seed, func(seed uint64) schedule.Schedule { return k.draw(seed, options) })
 }

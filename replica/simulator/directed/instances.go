@@ -17,19 +17,23 @@ func Duels(seed uint64) schedule.Schedule {
 	s, draw := Triangle(seed)
 	Plan(&s, 0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("base")})
 	Plan(&s, 2, 160*ms, register.Operation{Kind: register.RMW, Call: register.Call{Function: register.Append, Args: [][]byte{[]byte("x")}}})
-	unheard := 158 * ms
-	alone := 212*ms + draw.Between(0, 8*ms)
+	duel(&s, draw, 2, 212*ms+draw.Between(0, 8*ms), 1<<0)
+	return s
+}
+
+// duel has a member not be heard, be alone with what it has accepted in its own ballot, stop twice meanwhile, and come
+// back before some others are cut off for good.
+func duel(s *schedule.Schedule, draw kernel.Stream, member int, alone time.Duration, silences uint64) {
+	const ms = time.Millisecond
 	silent := 320*ms + draw.Between(0, 50*ms)
-	again := 390 * ms
 	s.Faults = []faults.Fault{
-		{Kind: faults.Partition, Everywhere: true, At: unheard, For: 20 * ms, Side: 1 << 2, Rate: 1000},
-		{Kind: faults.Partition, Everywhere: true, At: alone, For: again - alone, Side: 1 << 2, Rate: 1000},
-		{Kind: faults.Crash, Node: 2, At: alone + 10*ms, For: ms},
-		{Kind: faults.Partition, Everywhere: true, At: silent, For: time.Second, Side: 1 << 0, Rate: 1000},
-		{Kind: faults.Crash, Node: 2, At: alone + draw.Between(60*ms, 100*ms), For: ms},
+		{Kind: faults.Partition, Everywhere: true, At: 158 * ms, For: 20 * ms, Side: 1 << member, Rate: 1000},
+		{Kind: faults.Partition, Everywhere: true, At: alone, For: 390*ms - alone, Side: 1 << member, Rate: 1000},
+		{Kind: faults.Crash, Node: member, At: alone + 10*ms, For: ms},
+		{Kind: faults.Partition, Everywhere: true, At: silent, For: time.Second, Side: silences, Rate: 1000},
+		{Kind: faults.Crash, Node: member, At: alone + draw.Between(60*ms, 100*ms), For: ms},
 	}
 	s.Settle = silent + time.Second
-	return s
 }
 
 // InterferingDuels is Duels with a write that c's rmw interferes with: without it, all have the same attributes.
@@ -52,18 +56,7 @@ func DuelsOfFive(seed uint64) schedule.Schedule {
 	s.Environment.Suspect = 60 * ms
 	Plan(&s, 0, 155*ms, register.Operation{Kind: register.Write, Value: register.Value("base")})
 	Plan(&s, 4, 160*ms, schedule.Call("", register.Append, "x"))
-	unheard := 158 * ms
-	alone := 216*ms + draw.Between(0, 10*ms)
-	silent := 320*ms + draw.Between(0, 50*ms)
-	again := 390 * ms
-	s.Faults = []faults.Fault{
-		{Kind: faults.Partition, Everywhere: true, At: unheard, For: 20 * ms, Side: 1 << 4, Rate: 1000},
-		{Kind: faults.Partition, Everywhere: true, At: alone, For: again - alone, Side: 1 << 4, Rate: 1000},
-		{Kind: faults.Crash, Node: 4, At: alone + 10*ms, For: ms},
-		{Kind: faults.Partition, Everywhere: true, At: silent, For: time.Second, Side: 1<<0 | 1<<1, Rate: 1000},
-		{Kind: faults.Crash, Node: 4, At: alone + draw.Between(60*ms, 100*ms), For: ms},
-	}
-	s.Settle = silent + time.Second
+	duel(&s, draw, 4, 216*ms+draw.Between(0, 10*ms), 1<<0|1<<1)
 	return s
 }
 

@@ -1,7 +1,6 @@
 package directed
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -44,19 +43,13 @@ func LostLeaders(seed uint64, options schedule.Options) schedule.Schedule {
 		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Partition, Everywhere: true, At: crash - at, For: at + 8*trip, Side: 1 | uint64(draw.Below(2))<<(1+draw.Below(n-1)), OneWay: draw.Chance(500)})
 	}
 	if draw.Chance(400) { // all lose power
-		for other := 1; other < n; other++ {
-			s.Faults = append(s.Faults, faults.Fault{Kind: faults.Crash, Node: other, At: crash, For: draw.Between(ms, trip), Rate: 500})
-		}
+		powerFails(&s, draw, crash, trip, 500)
 	}
 	if draw.Chance(500) { // and its successor, perhaps before it serves
 		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Crash, Node: 1 + draw.Below(n-1), At: crash + draw.Between(3*trip, 8*trip), For: draw.Between(trip, 8*trip), Rate: 500})
 	}
 	for c := range 8 {
-		p := schedule.Plan{Home: (c + draw.Below(2)) % n}
-		for at := 3*trip + draw.Between(0, trip); at < crash+10*trip; at += draw.Between(0, trip) {
-			p.Operations = append(p.Operations, schedule.Planned{At: at, Operation: script.Operation()})
-		}
-		s.Clients = append(s.Clients, p)
+		work(&s, draw, (c+draw.Below(2))%n, 3*trip+draw.Between(0, trip), crash+10*trip, 0, trip, script.Operation)
 	}
 	s.Settle = crash + 25*trip
 	readEverywhere(&s, draw, script, crash, trip/4, 2*trip)
@@ -71,7 +64,7 @@ func lostLeaders(seed uint64) schedule.Schedule {
 // LeadersHeardByOne is LostLeaders with five members and a leader of whom one other hears alone before it is lost:
 // clients at both go on by what witnesses save, and the others know of nothing else.
 func LeadersHeardByOne(seed uint64) schedule.Schedule {
-	s := ofFive(seed, lostLeaders)
+	s := ofSize(five, seed, lostLeaders)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 22)
 	trip, lost := s.Environment.Retry, s.Faults[0]
 	cut := lost.At - draw.Between(trip/2, 3*trip)
@@ -119,12 +112,10 @@ func LeadersHardlyHeard(seed uint64) schedule.Schedule {
 	if draw.Chance(300) { // all lose power
 		for other := 1; other < n; other++ {
 			s.Environment.Disks[other] = schedule.Window{Low: trip / 8, High: trip / 2}
-			s.Faults = append(s.Faults, faults.Fault{
-				Kind: faults.Crash, Node: other, At: lost.At, For: draw.Between(time.Millisecond, trip),
-			})
 		}
+		powerFails(&s, draw, lost.At, trip, 0)
 	}
-	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
+	s.SortFaults()
 	few := draw.Chance(500)
 	for c := range 8 {
 		p := &s.Clients[c]

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/simulator/schedule"
@@ -45,29 +44,18 @@ func LeasesCutOff(seed uint64) schedule.Schedule {
 	if draw.Chance(300) {
 		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Split, At: cut + draw.Between(-6*trip, 6*trip)})
 	}
-	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
+	s.SortFaults()
 	s.Settle = cut + 40*trip
 	script := schedule.NewScript(draw, 0)
 	script.Keys = 4
 	s.Clients = nil
-	plan := func(home int, from, apart time.Duration, reads int) {
-		c := schedule.Plan{Home: home}
-		for at := from; at < s.Settle; at += draw.Between(apart/4, apart) {
-			op := script.Operation()
-			if draw.Chance(reads) {
-				op = register.Operation{Kind: register.Read, Key: op.Key}
-			}
-			c.Operations = append(c.Operations, schedule.Planned{At: at, Operation: op})
-		}
-		s.Clients = append(s.Clients, c)
-	}
 	for home := range n {
 		if home != away { // what is written where nobody syncs it is not read there, either
-			plan(home, cut-4*trip, 2*trip, 300)
+			work(&s, draw, home, cut-4*trip, s.Settle, trip/2, 2*trip, reading(draw, script, 300))
 		}
 	}
 	for range 3 {
-		plan(away, cut-4*trip, trip/2, 1000)
+		work(&s, draw, away, cut-4*trip, s.Settle, trip/8, trip/2, reading(draw, script, 1000))
 	}
 	return s
 }
@@ -83,7 +71,7 @@ func ReplacedUnderLeases(seed uint64) schedule.Schedule {
 // BackupsOnBothSides is ReplacedUnderLeases with five members, of which two are backups: the master is cut off with one
 // of them, the other one takes its place, and both are read.
 func BackupsOnBothSides(seed uint64) schedule.Schedule {
-	s := ofFive(seed, LeasesCutOff)
+	s := ofSize(five, seed, LeasesCutOff)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 17)
 	trip := s.Environment.Retry
 	s.Faults = slices.DeleteFunc(s.Faults, func(f faults.Fault) bool { return f.Kind != faults.Partition })
@@ -138,15 +126,7 @@ func BackupReads(seed uint64) schedule.Schedule {
 	script.Keys = 1 + draw.Below(3)
 	s.Clients = nil
 	plan := func(home int, apart time.Duration, reads int) {
-		c := schedule.Plan{Home: home}
-		for at := 2*trip + draw.Between(0, trip); at < end; at += draw.Between(apart/8, apart) {
-			op := script.Operation()
-			if draw.Chance(reads) {
-				op = register.Operation{Kind: register.Read, Key: op.Key}
-			}
-			c.Operations = append(c.Operations, schedule.Planned{At: at, Operation: op})
-		}
-		s.Clients = append(s.Clients, c)
+		work(&s, draw, home, 2*trip+draw.Between(0, trip), end, apart/8, apart, reading(draw, script, reads))
 	}
 	for home := range n {
 		plan(home, trip/2, 1000)
@@ -163,10 +143,6 @@ func addReads(s *schedule.Schedule, draw kernel.Stream, home int, from, apart ti
 	script := schedule.NewScript(draw, 0)
 	script.Keys, script.Reads = 2, 1000
 	for range 3 {
-		c := schedule.Plan{Home: home}
-		for at := from; at < s.Settle; at += draw.Between(apart/4, apart) {
-			c.Operations = append(c.Operations, schedule.Planned{At: at, Operation: script.Operation()})
-		}
-		s.Clients = append(s.Clients, c)
+		work(s, draw, home, from, s.Settle, apart/4, apart, script.Operation)
 	}
 }

@@ -1,7 +1,6 @@
 package directed
 
 import (
-	"slices"
 	"time"
 
 	"github.com/georegister/georegister/replica/membership"
@@ -43,11 +42,7 @@ func LostMasters(seed uint64) schedule.Schedule {
 	script.Reads = 100 + draw.Below(500)
 	crash := draw.Between(4*trip, 12*trip)
 	for c := range 6 {
-		p := schedule.Plan{Home: (c + draw.Below(2)) % n}
-		for at := 2*trip + draw.Between(0, trip); at < crash+12*trip; at += draw.Between(0, 2*trip) {
-			p.Operations = append(p.Operations, schedule.Planned{At: at, Operation: script.Operation()})
-		}
-		s.Clients = append(s.Clients, p)
+		work(&s, draw, (c+draw.Below(2))%n, 2*trip+draw.Between(0, trip), crash+12*trip, 0, 2*trip, script.Operation)
 	}
 	kind := []faults.Kind{faults.Crash, faults.Crash, faults.Torn, faults.Pause}[draw.Below(4)]
 	s.Faults = append(s.Faults, faults.Fault{Kind: kind, Node: 0, At: crash, For: draw.Between(4*trip, 20*trip), Rate: []int{0, 500, 1000}[draw.Below(3)]})
@@ -72,9 +67,7 @@ func LostMasters(seed uint64) schedule.Schedule {
 		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Partition, Everywhere: true, At: crash - 2*trip, For: draw.Between(4*trip, 16*trip), Side: 1<<1 | 1<<(n+1)})
 	}
 	if draw.Chance(300) { // all lose power at once, and the master stays away
-		for other := 1; other < n; other++ {
-			s.Faults = append(s.Faults, faults.Fault{Kind: faults.Crash, Node: other, At: crash, For: draw.Between(time.Millisecond, trip)})
-		}
+		powerFails(&s, draw, crash, trip, 0)
 	}
 	if draw.Chance(300) { // the home is given back, and the former master serves again
 		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Crash, Node: 1, At: crash + 25*trip, For: 4 * trip, Rate: 500})
@@ -102,7 +95,7 @@ func MastersBack(seed uint64) schedule.Schedule {
 	if draw.Chance(700) {
 		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Loss, Everywhere: true, At: first.At, For: 8 * trip, Rate: 100 + draw.Below(500)})
 	}
-	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
+	s.SortFaults()
 	return s
 }
 
@@ -136,7 +129,7 @@ func EmptyDisks(seed uint64) schedule.Schedule {
 	s.Faults = append(s.Faults, faults.Fault{
 		Kind: faults.Wipe, Node: 1 + draw.Below(n-1), At: crash - draw.Between(0, trip), For: draw.Between(time.Millisecond, trip), Rate: 1000,
 	})
-	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
+	s.SortFaults()
 	return s
 }
 
@@ -150,7 +143,7 @@ func CopiesInPages(seed uint64) schedule.Schedule {
 			s.Faults[i].At -= draw.Between(0, 3*trip)
 		}
 	}
-	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
+	s.SortFaults()
 	s.Environment.Partitioned.Sync.Kept, s.Environment.Partitioned.Sync.Delay = 1+draw.Below(4), draw.Between(0, trip)
 	s.Environment.Tuning.PageBytes = 32
 	return s

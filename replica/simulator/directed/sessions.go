@@ -56,11 +56,7 @@ func SessionsBackAtMasters(seed uint64) schedule.Schedule {
 	script := schedule.NewScript(draw, 1000)
 	script.Keys, s.Clients, s.Abandon = 3, nil, 300
 	for c := range 12 {
-		p := schedule.Plan{Home: c % n}
-		for at := 2*trip + draw.Between(0, 4*trip); at < end; at += draw.Between(0, 4*trip) {
-			p.Operations = append(p.Operations, schedule.Planned{At: at, Operation: script.Operation()})
-		}
-		s.Clients = append(s.Clients, p)
+		work(&s, draw, c%n, 2*trip+draw.Between(0, 4*trip), end, 0, 4*trip, script.Operation)
 	}
 	s.Settle = end + 2*trip
 	return s

@@ -6,6 +6,7 @@ import (
 
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
@@ -21,23 +22,52 @@ func drawNear(draw kernel.Stream, name string, n int) schedule.Environment {
 // readEverywhere adds a client at each site, which reads keys of a script from a time on, until the schedule is over.
 func readEverywhere(s *schedule.Schedule, draw kernel.Stream, script *schedule.Script, from, least, most time.Duration) {
 	for home := range s.Environment.Network.Sites {
-		var reads []schedule.Planned
-		for at := from; at < s.Settle; at += draw.Between(least, most) {
-			op := script.Operation()
-			reads = append(reads, schedule.Planned{At: at, Operation: register.Operation{Kind: register.Read, Key: op.Key}})
-		}
-		s.Clients = append(s.Clients, schedule.Plan{Home: home, Operations: reads})
+		work(s, draw, home, from, s.Settle, least, most, func() register.Operation {
+			return register.Operation{Kind: register.Read, Key: script.Operation().Key}
+		})
 	}
 }
 
-// ofFive is the schedule of a seed with five sites: of those drawn from seeds behind it, 2^32 apart, the first.
-func ofFive(seed uint64, draw func(seed uint64) schedule.Schedule) schedule.Schedule {
+// ofSize is the schedule of a seed with one of some numbers of sites: of those drawn from seeds behind it, 2^32 apart,
+// the first. Nil are all numbers.
+func ofSize(sizes []int, seed uint64, draw func(seed uint64) schedule.Schedule) schedule.Schedule {
 	s := draw(seed)
-	for again := uint64(1); len(s.Environment.Network.Sites) != 5; again++ {
+	for again := uint64(1); sizes != nil && !slices.Contains(sizes, len(s.Environment.Network.Sites)); again++ {
 		s = draw(seed + again<<32)
 	}
 	s.Seed = seed
 	return s
+}
+
+// work adds a client at a site, which does what comes next from a time to another one, at times drawn apart.
+func work(s *schedule.Schedule, draw kernel.Stream, home int, from, until, least, most time.Duration,
+	next func() register.Operation,
+) {
+	c := schedule.Plan{Home: home}
+	for at := from; at < until; at += draw.Between(least, most) {
+		c.Operations = append(c.Operations, schedule.Planned{At: at, Operation: next()})
+	}
+	s.Clients = append(s.Clients, c)
+}
+
+// reading is what a script does, where so many of 1000 operations are reads instead.
+func reading(draw kernel.Stream, script *schedule.Script, perMille int) func() register.Operation {
+	return func() register.Operation {
+		op := script.Operation()
+		if draw.Chance(perMille) {
+			op = register.Operation{Kind: register.Read, Key: op.Key}
+		}
+		return op
+	}
+}
+
+// powerFails has all members but the first lose their power at a time, for no longer than another one.
+func powerFails(s *schedule.Schedule, draw kernel.Stream, at, most time.Duration, rate int) {
+	for other := 1; other < len(s.Environment.Network.Sites); other++ {
+		s.Faults = append(s.Faults, faults.Fault{
+			Kind: faults.Crash, Node: other, At: at, For: draw.Between(time.Millisecond, most), Rate: rate,
+		})
+	}
 }
 
 // Pentagon is five members as far from each other, with disks and clients that lose no time.

@@ -15,7 +15,7 @@ import (
 // alone (WitnessCopy) or with that of the member beside it (VolumeCopy). Until then each update has a key of its own,
 // mostly, and nobody reads, so that there is much that is not synced.
 func OldWitnesses(seed uint64, kind faults.Kind) schedule.Schedule {
-	s := ofFive(seed, LostMasters)
+	s := ofSize(five, seed, LostMasters)
 	s.Environment.Doubtful = true
 	s.Environment.Partitioned.Spares += 4
 	s.Environment.Partitioned.FalseAlarms = 0 // the other witness has to stay
@@ -65,7 +65,7 @@ func FalseAlarms(seed uint64) schedule.Schedule {
 // ViewsToldToFew is FalseAlarms with one backup and one witness of five members, where a view is told to few before the
 // record of it is lost.
 func ViewsToldToFew(seed uint64) schedule.Schedule {
-	s := ofFive(seed, FalseAlarms)
+	s := ofSize(five, seed, FalseAlarms)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 15)
 	trip := s.Environment.Retry
 	s.Environment.Partitioned.Placement.Faults = 1
@@ -95,9 +95,7 @@ func WitnessesAskedTwice(seed uint64) schedule.Schedule {
 		{Kind: faults.Duplicate, Everywhere: true, At: crash - 3*trip, For: 3 * trip, Rate: 200 + draw.Below(700), Size: trip / 8},
 		{Kind: faults.Crash, Node: 0, At: crash, For: 20 * trip, Rate: 1000},
 	}
-	for other := 1; other < n; other++ {
-		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Crash, Node: other, At: crash, For: draw.Between(time.Millisecond, trip)})
-	}
+	powerFails(&s, draw, crash, trip, 0)
 	return s
 }
 
@@ -118,7 +116,7 @@ func WitnessesRestarted(seed uint64) schedule.Schedule {
 	for site := 1; site < n; site++ { // the witness there, more often than the member
 		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Crash, Node: site, At: swap - draw.Between(0, trip/2), For: draw.Between(time.Millisecond, trip/4)})
 	}
-	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
+	s.SortFaults()
 	for c := range 8 { // what they write to, nobody else does: it need not be synced
 		key := schedule.MixedPrefix + fmt.Sprint("only-", c)
 		s.Clients = append(s.Clients,

@@ -62,12 +62,12 @@ func (s *Schedule) drawFaults(draw kernel.Stream, n int, kinds []faults.Kind, co
 			s.drawCompany(draw, n, f, slices.Contains(kinds, faults.Partition))
 		}
 	}
-	s.sortFaults()
+	s.SortFaults()
 }
 
-// sortFaults orders faults by time: of two of one kind on a link, the later one is in force. Those of one time stay in
+// SortFaults orders faults by time: of two of one kind on a link, the later one is in force. Those of one time stay in
 // the order in which they were drawn.
-func (s *Schedule) sortFaults() {
+func (s *Schedule) SortFaults() {
 	slices.SortStableFunc(s.Faults, func(a, b faults.Fault) int { return int(a.At - b.At) })
 }
 
@@ -143,5 +143,5 @@ func (s *Schedule) DrawSteadily(options Options) {
 		s.drawForPartitions(kernel.NewStream(s.Seed, kernel.ForPartitions, 0), n, options)
 		s.drawMoves(s.Seed, n, options)
 	}
-	s.sortFaults()
+	s.SortFaults()
 }

@@ -105,6 +105,6 @@ func directed(seed uint64, options Options) (s Schedule, is bool) {
 	if options.Regular && !s.Environment.Regular {
 		s.drawSessions(options)
 	}
-	s.sortFaults()
+	s.SortFaults()
 	return s, true
 }

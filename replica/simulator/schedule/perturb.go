@@ -40,7 +40,7 @@ func (s Schedule) Perturb(draw kernel.Stream, m Moment, messages uint64, options
 			left--
 		}
 	}
-	s.sortFaults()
+	s.SortFaults()
 	return s
 }
 

@@ -243,7 +243,7 @@ func Draw(seed uint64, options Options) Schedule {
 	if options.Regular {
 		s.drawSessions(options)
 	}
-	s.sortFaults()
+	s.SortFaults()
 	return s
 }
 
