@@ -31,7 +31,6 @@ const tailRetries = 8
 // follow keeps the course of a run from now on.
 func (w *run) follow() *course {
 	c := &course{}
-	w.Network.Timed = true
 	interval := w.Environment.Retry / 8
 	var look func()
 	look = func() {
@@ -60,11 +59,8 @@ func (w *run) unready() bool {
 	})
 }
 
-// end is the course of a run that has ended; nil of one that was not followed.
+// end is the course of a run that has ended.
 func (c *course) end(w *run) *course {
-	if c == nil {
-		return nil
-	}
 	c.sent, c.syncs = w.Network.Noted, w.Syncs
 	for i := len(c.sent); i > 0 && c.sent[i-1].At > w.Calm-tailRetries*w.Environment.Retry; i-- {
 		c.tail++

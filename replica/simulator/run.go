@@ -89,7 +89,7 @@ func play(ctx context.Context, s schedule.Schedule, start Start, wanted watch) (
 	if wanted.timed || wanted.weighed {
 		c = w.follow()
 	}
-	w.Network.Weighed = wanted.weighed
+	w.Network.Timed, w.Network.Weighed = wanted.timed, wanted.weighed
 	var class check.Class
 	var reason string
 	switch {
@@ -134,7 +134,10 @@ func play(ctx context.Context, s schedule.Schedule, start Start, wanted watch) (
 	if class != "" {
 		o.Failure = &Failure{Class: class, Reason: reason, Schedule: s, start: start}
 	}
-	o.covered, o.sent, o.course = w.Coverage, w.Network.Sent, c.end(w)
+	o.covered, o.sent = w.Coverage, w.Network.Sent
+	if wanted.timed {
+		o.course = c.end(w)
+	}
 	if wanted.weighed {
 		o.cost = w.cost(s.Seed, o.History, c.unready)
 	}

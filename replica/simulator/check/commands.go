@@ -60,17 +60,23 @@ func (h *Holder) gathers(m *peerv1.Message) error {
 		if len(key) != 17 || key[0] != raftSaved || len(raw) < 8 || binary.BigEndian.Uint64(raw) != told.Term {
 			continue
 		}
-		author, number := binary.BigEndian.Uint64([]byte(key)[1:]), binary.BigEndian.Uint64([]byte(key)[9:])
+		author, number := savedBy(key)
 		is := func(c *peerv1.RaftCommand) bool { return c.Author == author && c.Number == number }
 		if !slices.ContainsFunc(told.Commands, is) && (lacks == "" || key < lacks) {
 			lacks = key
 		}
 	}
 	if lacks != "" {
+		author, number := savedBy(lacks)
 		return fmt.Errorf("does not tell the leader of term %d of command %d of author %d, which it has saved in term %d",
-			m.Timestamp, binary.BigEndian.Uint64([]byte(lacks)[9:]), binary.BigEndian.Uint64([]byte(lacks)[1:]), told.Term)
+			m.Timestamp, number, author, told.Term)
 	}
 	return nil
+}
+
+// savedBy is of which author a saved command is, and its number, by the key of its record.
+func savedBy(key string) (author, number uint64) {
+	return binary.BigEndian.Uint64([]byte(key)[1:]), binary.BigEndian.Uint64([]byte(key)[9:])
 }
 
 // AnswersAtOnce judges an answer that a client of CURPRaft gets before its command is committed, from the member that

@@ -63,10 +63,13 @@ type entry struct {
 // commit is the term of an entry, and that of the leader who told that it is committed.
 type commit struct{ term, by uint64 }
 
-// lost reports whether a leader of a term lacks an entry that was committed then: it has another one.
-func (g *group) lost(index, term, leads uint64) bool {
-	c, known := g.committed[index]
-	return known && leads >= c.by && term != c.term
+// overwrites reports that a leader of a term lacks an entry that was committed then: it has another one.
+func (g *group) overwrites(index, term, leads uint64) error {
+	if c, known := g.committed[index]; known && leads >= c.by && term != c.term {
+		return fmt.Errorf("leads in term %d with an entry %d of term %d, and another one was committed", leads, index,
+			term)
+	}
+	return nil
 }
 
 type handed struct {
@@ -301,9 +304,8 @@ func (g *group) appends(r raftMessage) (err error) {
 	if r.kind != raftpb.MsgApp {
 		return nil // it has no entries
 	}
-	if g.lost(r.index, before, r.term) {
-		return fmt.Errorf("leads in term %d with an entry %d of term %d, and another one was committed", r.term,
-			r.index, before)
+	if err := g.overwrites(r.index, before, r.term); err != nil {
+		return err
 	}
 	_ = field.Visit(r.raw, func(which int, _ uint64, part []byte) {
 		if which != messageEntries || err != nil {
@@ -322,10 +324,7 @@ func (g *group) appends(r raftMessage) (err error) {
 			return
 		}
 		before = id.term
-		if g.lost(id.index, id.term, r.term) {
-			err = fmt.Errorf("leads in term %d with an entry %d of term %d, and another one was committed", r.term,
-				id.index, id.term)
-		}
+		err = g.overwrites(id.index, id.term, r.term)
 	})
 	return err
 }

@@ -24,8 +24,9 @@ const (
 // that sessions which were last seen so late may be forgotten, and does not forget that again. A disk that copies the
 // state of another one, or has copied it and lacks the log behind it, has the state of no moment.
 func (h *Holder) Forgets(b *protocol.Batch) error {
+	drops := func(m protocol.Mutation) bool { return len(m.Key) == 9 && m.Key[0] == curpSession && m.Value == nil }
 	if !slices.ContainsFunc(b.Mutations, func(m protocol.Mutation) bool {
-		return len(m.Key) == 9 && m.Key[0] == curpSession && m.Value == nil || string(m.Key) == curpHorizon
+		return drops(m) || string(m.Key) == curpHorizon
 	}) {
 		return nil
 	}
@@ -42,7 +43,10 @@ func (h *Holder) Forgets(b *protocol.Batch) error {
 	for _, r := range []struct {
 		of  interface{ UnmarshalVT([]byte) error }
 		raw []byte
-	}{{&before, h.Records[curpOwn]}, {&own, after(curpOwn)}, {&known, h.Records[curpHorizon]}, {&horizon, after(curpHorizon)}} {
+	}{
+		{&before, h.Records[curpOwn]}, {&own, after(curpOwn)},
+		{&known, h.Records[curpHorizon]}, {&horizon, after(curpHorizon)},
+	} {
 		if err := r.of.UnmarshalVT(r.raw); err != nil {
 			return err
 		}
@@ -57,8 +61,7 @@ func (h *Holder) Forgets(b *protocol.Batch) error {
 	}
 	for _, m := range b.Mutations {
 		var session peerv1.PartitionSession
-		if len(m.Key) != 9 || m.Key[0] != curpSession || m.Value != nil || after(string(m.Key)) != nil ||
-			session.UnmarshalVT(h.Records[string(m.Key)]) != nil || session.SeenAt == 0 {
+		if !drops(m) || after(string(m.Key)) != nil || session.UnmarshalVT(h.Records[string(m.Key)]) != nil || session.SeenAt == 0 {
 			continue
 		}
 		if id := binary.BigEndian.Uint64(m.Key[1:]); upTo.compare(seen{session.SeenAt, id}) < 0 {
@@ -119,17 +122,15 @@ func Split(parent, child *Holder, term uint64, gives func(key []byte) bool) erro
 	if child.Records[curpOwn] == nil || !proto.Equal(begins, own) {
 		return fail("with %v, and the other one is at %v", begins, own)
 	}
-	given := func(key string) bool {
-		return key != curpOwn && key[0] != curpCount && key[0] != curpHeard &&
-			(key[0] != curpRegister || gives([]byte(key[1:])))
-	}
+	ofState := func(key string) bool { return key != curpOwn && key[0] != curpCount && key[0] != curpHeard }
+	given := func(key string) bool { return ofState(key) && (key[0] != curpRegister || gives([]byte(key[1:]))) }
 	for _, key := range slices.Sorted(maps.Keys(parent.Records)) {
 		if given(key) && !bytes.Equal(parent.Records[key], child.Records[key]) {
 			return fail("with another record %q than the other one has, or without it", key)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(child.Records)) {
-		if _, has := parent.Records[key]; key != curpOwn && key[0] != curpCount && key[0] != curpHeard && !has {
+		if _, has := parent.Records[key]; ofState(key) && !has {
 			return fail("with the record %q, which the other one does not have", key)
 		}
 	}

@@ -50,8 +50,8 @@ func (nd *Node) holdBatch(shard int, b protocol.Batch) {
 }
 
 // holdChange holds what a member would say of its part in a change, if it were asked now, against its disk: a process
-// that starts from that has done as much. What is fetched may be unfinished until all of it is here, and what was fetched
-// from a disk that was lost since counts for a process that knew of it in time alone.
+// that starts from that has done as much. What is fetched may be unfinished until all of it is here, and what was
+// fetched from a disk that was lost since counts for a process that knew of it in time alone.
 func (nd *Node) holdChange(s *shard) {
 	w := nd.World
 	if !w.judged() || !nd.Config.View.Joint() || s.told.Settled && (s.told.Fetched || !s.told.Transfers) {

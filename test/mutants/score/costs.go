@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 
 	"github.com/georegister/georegister/replica/simulator"
 )
@@ -48,10 +47,7 @@ var measures = []struct {
 const manySchedules = 3000
 
 // costings are what the schedules of hunts cost without a mutant, by hunt and seeds. The zero value has none.
-type costings struct {
-	mu    sync.Mutex
-	known map[string][]simulator.Cost
-}
+type costings struct{ once[[]simulator.Cost] }
 
 // add runs some schedules of a hunt with a mutant, and adds what they cost to a comparison with what they cost without.
 func (all *costings) add(ctx context.Context, program, mutant string, h hunt, first, count int, to *comparison) (
@@ -69,24 +65,13 @@ func (all *costings) add(ctx context.Context, program, mutant string, h hunt, fi
 }
 
 func (all *costings) without(ctx context.Context, program string, h hunt, first, count int) ([]simulator.Cost, error) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	key := fmt.Sprint(h.by, " ", first, " ", count)
-	if c, known := all.known[key]; known {
-		return c, nil
-	}
-	c, v, err := weigh(ctx, program, "", h, first, count)
-	if err == nil && v.how != "" {
-		err = fmt.Errorf("the code without a mutant goes wrong, with %v: %s: %s", h.arguments, v.how, v.reason)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if all.known == nil {
-		all.known = map[string][]simulator.Cost{}
-	}
-	all.known[key] = c
-	return c, nil
+	return all.of(fmt.Sprint(h.by, " ", first, " ", count), func() ([]simulator.Cost, error) {
+		c, v, err := weigh(ctx, program, "", h, first, count)
+		if err == nil && v.how != "" {
+			err = fmt.Errorf("the code without a mutant goes wrong, with %v: %s: %s", h.arguments, v.how, v.reason)
+		}
+		return c, err
+	})
 }
 
 // weigh runs schedules of a hunt, and returns what they cost, by seed.

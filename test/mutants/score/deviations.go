@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -24,10 +23,7 @@ type deviated struct {
 }
 
 // plainRuns are the deviations of the code without a mutant, by protocol and how many they are. The zero value has none.
-type plainRuns struct {
-	mu    sync.Mutex
-	known map[string][]deviated
-}
+type plainRuns struct{ once[[]deviated] }
 
 // seeds are those of plain runs in which something has to cost more with a mutant, each time: whatever changes the order
 // of events has operations meet in another way, and some of them take longer by that in one run.
@@ -71,25 +67,14 @@ func (all *plainRuns) try(ctx context.Context, program, folder string, known *re
 }
 
 func (all *plainRuns) without(ctx context.Context, program, protocol string, runs, seed int) ([]deviated, error) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	key := fmt.Sprint(protocol, " ", runs, " ", seed)
-	if d, known := all.known[key]; known {
-		return d, nil
-	}
-	d, v, err := deviate(ctx, program, "", protocol, runs, seed)
-	if err == nil && v.how != "" {
-		err = fmt.Errorf("the code without a mutant goes wrong too, with %d deviations of %s and seed %d: %s: %s", runs,
-			protocol, seed, v.how, v.reason)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if all.known == nil {
-		all.known = map[string][]deviated{}
-	}
-	all.known[key] = d
-	return d, nil
+	return all.of(fmt.Sprint(protocol, " ", runs, " ", seed), func() ([]deviated, error) {
+		d, v, err := deviate(ctx, program, "", protocol, runs, seed)
+		if err == nil && v.how != "" {
+			err = fmt.Errorf("the code without a mutant goes wrong too, with %d deviations of %s and seed %d: %s: %s", runs,
+				protocol, seed, v.how, v.reason)
+		}
+		return d, err
+	})
 }
 
 var wrong = regexp.MustCompile(`(?m)^(?:Error: |georegister: )?(.*): seed \d+: ([a-z]+): (.*)$`)

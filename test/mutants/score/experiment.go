@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // experiment is a run without faults. What a mutant makes slower or costlier in it is found: latencies are what a fast
@@ -53,10 +52,7 @@ type measured struct {
 var costs = regexp.MustCompile(`: (\d+) operations, \d+ faults, (\d+) messages, (\d+) batches`)
 
 // measurements are those of the code without a mutant, by protocol and experiment. The zero value has none.
-type measurements struct {
-	mu    sync.Mutex
-	known map[string]measured
-}
+type measurements struct{ once[measured] }
 
 // measure runs the experiments of a package's protocols with a mutant, and notes the first in which it is slower than
 // without.
@@ -86,19 +82,7 @@ func (all *measurements) measure(ctx context.Context, program, folder string, kn
 }
 
 func (all *measurements) without(ctx context.Context, program, protocol string, e experiment) (measured, error) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	key := protocol + ", " + e.by
-	m, known := all.known[key]
-	if known {
-		return m, nil
-	}
-	m, err := measure(ctx, program, "", protocol, e)
-	if all.known == nil {
-		all.known = map[string]measured{}
-	}
-	all.known[key] = m
-	return m, err
+	return all.of(protocol+", "+e.by, func() (measured, error) { return measure(ctx, program, "", protocol, e) })
 }
 
 func measure(ctx context.Context, program, mutant, protocol string, e experiment) (m measured, err error) {
