@@ -25,6 +25,7 @@ func TestBreachesAreFound(t *testing.T) {
 	mustFindEach(t, Member(shortRaft), breach, []hunt{
 		{"raft/answer-before-persist", stops, 0, 100},
 		{"session/forget-another", stops, 0, 500},
+		{"raft/keep-cut", stops, 0, 500},
 	})
 	losses := schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	pauses := schedule.Options{Faults: []faults.Kind{faults.Pause}, RMWs: schedule.ManyRMWs, Members: []int{3}}
@@ -37,6 +38,9 @@ func TestBreachesAreFound(t *testing.T) {
 		{"curpraft/tell-in-term-before", pauses, 0, 500},
 	})
 	program := mutants.Build(t)
+	program.Run(t, "raft/keep-suffix", "raft/keep-suffix", func(t *testing.T) {
+		mustFind(t, directed.LeadersCutOff, Member(shortRaft), 0, 500, found(check.Breach))
+	})
 	for mutant, draw := range map[string]func(uint64) schedule.Schedule{
 		"membership/rescue-any":        drawn(curpOptions(plain(faults.CURPKinds())...)),
 		"membership/rescue-as-founded": directed.Splits,

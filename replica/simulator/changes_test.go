@@ -113,6 +113,10 @@ func TestMutantsOfMembersInChangesAreFound(t *testing.T) {
 		{"quorum/count-one-side of ABD", few, 0, 500},
 		{"member/fetch-from-one of ABD", few, 0, 2000},
 	})
+	pages := []faults.Kind{faults.Change, faults.Wipe, faults.Limits, faults.Mix}
+	mustFindEach(t, Member(abd.Factory), noticed, []hunt{
+		{"member/skip-boundary", schedule.Options{Faults: pages, RMWs: schedule.FewRMWs}, 0, 500},
+	})
 	mustFindEach(t, Member(gryff.Factory), noticed, []hunt{
 		{"member/vote-at-once of Gryff", schedule.Options{Faults: wipes, RMWs: schedule.ManyRMWs}, 0, 500},
 		{"quorum/count-one-side of Gryff", many, 0, 500},

@@ -35,6 +35,7 @@ type group struct {
 	leaders   map[uint64]view.MemberID // by term
 	votes     map[vote]uint64          // for whom
 	entries   map[entryID]entry
+	told      map[entryID]uint64                      // the terms of entries, by index and the term of who leads with them
 	applied   map[uint64][]byte                       // by index: what the state after that entry says of itself
 	commit    uint64                                  // told by a leader
 	committed map[uint64]commit                       // of entries up to that one, by index
@@ -82,6 +83,7 @@ type logDisk struct {
 	last     uint64 // index of the last entry, when it was looked at last
 	start    []byte // where the log begins
 	begins   uint64 // the index of that
+	beginsIn uint64 // and its term
 	applied  []byte
 	index    uint64 // of that
 	gathered uint64 // the highest term whose leader was told what is saved here
@@ -105,7 +107,7 @@ func (l *Logs) begin(shard int) *group {
 	if g == nil {
 		g = &group{
 			leaders: map[uint64]view.MemberID{}, votes: map[vote]uint64{}, entries: map[entryID]entry{},
-			applied:   map[uint64][]byte{},
+			told: map[entryID]uint64{}, applied: map[uint64][]byte{},
 			committed: map[uint64]commit{}, saved: map[handed]uint64{}, recorded: map[view.MemberID][]*peerv1.RaftCommand{},
 		}
 		l.groups[shard] = g
@@ -131,7 +133,7 @@ func (l *Logs) Last(h *Holder) uint64 {
 		if start.UnmarshalVT(raw) != nil {
 			return 0
 		}
-		d.start, d.begins = raw, start.Index
+		d.start, d.begins, d.beginsIn = raw, start.Index, start.Term
 	}
 	for d.last > d.begins && h.entry(d.last) == nil {
 		d.last--
@@ -141,6 +143,14 @@ func (l *Logs) Last(h *Holder) uint64 {
 		d.last++
 	}
 	return d.last
+}
+
+// ends judges where a log ends: terms never fall along a log, so that what follows an entry is no older than it is.
+func (h *Holder) ends(index, term uint64) error {
+	if next := h.term(index + 1); next > 0 && next < term {
+		return fmt.Errorf("entry %d of its log is of term %d, and follows one of term %d", index+1, next, term)
+	}
+	return nil
 }
 
 // entry is the record of an entry of the log, or nil.
@@ -284,6 +294,15 @@ func (g *group) sends(l *Logs, h *Holder, r raftMessage, held func(uint64) bool)
 			return fmt.Errorf("acknowledges entry %d in term %d, and its disk has the log up to %d, of term %d",
 				r.index, r.term, last, hard.Term)
 		}
+		is := h.term(r.index) // 0: the log begins behind it
+		if told, known := g.told[entryID{r.index, r.term}]; known && !r.reject && hard.Term == r.term && is > 0 && is != told {
+			return fmt.Errorf("acknowledges entry %d of term %d, and its disk has that of term %d", r.index, told, is)
+		}
+		d := l.of(h)
+		if err := h.ends(r.index, is); err != nil {
+			return err
+		}
+		return h.ends(d.begins, d.beginsIn)
 	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
 		if first, led := g.leaders[r.term]; led && first != h.Member {
 			return fmt.Errorf("leads in term %d, and %d did", r.term, first)
@@ -307,6 +326,7 @@ func (g *group) appends(r raftMessage) (err error) {
 	if err := g.overwrites(r.index, before, r.term); err != nil {
 		return err
 	}
+	g.told[entryID{r.index, r.term}] = before
 	_ = field.Visit(r.raw, func(which int, _ uint64, part []byte) {
 		if which != messageEntries || err != nil {
 			return
@@ -324,6 +344,7 @@ func (g *group) appends(r raftMessage) (err error) {
 			return
 		}
 		before = id.term
+		g.told[entryID{id.index, r.term}] = id.term
 		err = g.overwrites(id.index, id.term, r.term)
 	})
 	return err

@@ -65,6 +65,7 @@ var kinds = []Kind{
 	{"lost-leaders", nil, nil, "a member is lost, perhaps with others, after few have heard it", LostLeaders},
 	{"leaders-heard-by-one", leaders, five, "one other hears a leader, and clients at both go on", of(LeadersHeardByOne)},
 	{"leaders-hardly-heard", leaders, threeOrFive, "one other at most hears a leader", of(LeadersHardlyHeard)},
+	{"leaders-cut-off", leaders, threeOrFive, "a leader appends what nobody hears, others go on, and logs are short", of(LeadersCutOff)},
 
 	{"holders-gone", registers, five, "an acknowledgement arrives after its disk is lost", of(HoldersGone)},
 	{"lost-acknowledgements", quorums, five, "who acknowledges loses its disk, and is back among others", of(LostAcknowledgements)},

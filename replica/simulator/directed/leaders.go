@@ -128,3 +128,38 @@ func LeadersHardlyHeard(seed uint64) schedule.Schedule {
 	}
 	return s
 }
+
+// LeadersCutOff is LostLeaders with a leader that is cut off with its clients, perhaps with one other of five, so long
+// that the others elect another one and go on, and is back then. Logs are short, so that others may have forgotten the
+// entries that it has others in the place of; it or its disk may stop soon after.
+func LeadersCutOff(seed uint64) schedule.Schedule {
+	s := lostLeaders(seed)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 35)
+	n, trip, lost := len(s.Environment.Network.Sites), s.Environment.Retry, s.Faults[0]
+	s.Environment.Suspect = 3 * trip
+	tuning := &s.Environment.Tuning
+	tuning.LogEntries, tuning.PageBytes = 1+draw.Below(6), 32<<draw.Below(4)
+	side := uint64(1)
+	if n == 5 && draw.Chance(500) {
+		side |= 1 << 1
+	}
+	cut, back := lost.At-draw.Between(trip, 3*trip), lost.At+draw.Between(4*trip, 8*trip)
+	s.Faults = []faults.Fault{{Kind: faults.Partition, Everywhere: true, At: cut, For: back - cut, Side: side}}
+	if draw.Chance(400) {
+		lost.At, lost.For = back+draw.Between(0, 4*trip), draw.Between(0, 4*trip)
+		s.Faults = append(s.Faults, lost)
+	}
+	if draw.Chance(400) { // and others are not up to date when they hear of it
+		s.Faults = append(s.Faults, faults.Fault{
+			Kind: faults.Loss, Everywhere: true, At: back, For: draw.Between(trip, 4*trip), Rate: 200 + draw.Below(500),
+		})
+	}
+	others := []int{100, 500}[draw.Below(2)]
+	for c := range 8 {
+		if s.Clients[c].Home = 0; draw.Chance(others) {
+			s.Clients[c].Home = 1 + draw.Below(n-1)
+		}
+	}
+	s.SortFaults()
+	return s
+}
