@@ -26,6 +26,7 @@ func TestBreachesAreFound(t *testing.T) {
 		{"raft/answer-before-persist", stops, 0, 100},
 		{"session/forget-another", stops, 0, 500},
 		{"raft/keep-cut", stops, 0, 500},
+		{"raft/count-dead-disks", schedule.Options{Faults: []faults.Kind{faults.Wipe}, RMWs: schedule.ManyRMWs}, 0, 30},
 	})
 	losses := schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	pauses := schedule.Options{Faults: []faults.Kind{faults.Pause}, RMWs: schedule.ManyRMWs, Members: []int{3}}

@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -34,6 +35,7 @@ type Logs struct {
 type group struct {
 	leaders   map[uint64]view.MemberID // by term
 	votes     map[vote]uint64          // for whom
+	disks     map[vote][]uint32        // that a candidate, and then a leader, knew of each member
 	entries   map[entryID]entry
 	told      map[entryID]uint64                      // the terms of entries, by index and the term of who leads with them
 	applied   map[uint64][]byte                       // by index: what the state after that entry says of itself
@@ -106,8 +108,8 @@ func (l *Logs) begin(shard int) *group {
 	g := l.groups[shard]
 	if g == nil {
 		g = &group{
-			leaders: map[uint64]view.MemberID{}, votes: map[vote]uint64{}, entries: map[entryID]entry{},
-			told: map[entryID]uint64{}, applied: map[uint64][]byte{},
+			leaders: map[uint64]view.MemberID{}, votes: map[vote]uint64{}, disks: map[vote][]uint32{},
+			entries: map[entryID]entry{}, told: map[entryID]uint64{}, applied: map[uint64][]byte{},
 			committed: map[uint64]commit{}, saved: map[handed]uint64{}, recorded: map[view.MemberID][]*peerv1.RaftCommand{},
 		}
 		l.groups[shard] = g
@@ -192,7 +194,8 @@ func (l *Logs) Sends(h *Holder, to view.MemberID, m *peerv1.Message, held func(i
 		if r, err = readRaft(m.Raft); err != nil {
 			return err
 		}
-		if err = l.begin(h.Shard).sends(l, h, r, held); err == nil {
+		g := l.begin(h.Shard)
+		if err = cmp.Or(g.sends(l, h, r, held), g.counts(h, r, m.Known)); err == nil {
 			err = l.applies(h)
 		}
 	case peerv1.Kind_RAFT_READ_REPLY, peerv1.Kind_EXECUTED:
@@ -312,6 +315,23 @@ func (g *group) sends(l *Logs, h *Holder, r raftMessage, held func(uint64) bool)
 			return err
 		}
 		return g.commits(h, r.term, max(r.commit, r.snapped), held)
+	}
+	return nil
+}
+
+// counts judges that a candidate, and then a leader, counts with the same disks of the others in all of its term: what
+// a lost one had said is void, so that who hears of that begins anew, in another term.
+func (g *group) counts(h *Holder, r raftMessage, known []uint32) error {
+	switch r.kind {
+	case raftpb.MsgVote, raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
+	default:
+		return nil
+	}
+	its := vote{h.Disk, r.term}
+	if first, spoke := g.disks[its]; !spoke {
+		g.disks[its] = known
+	} else if !slices.Equal(first, known) {
+		return fmt.Errorf("goes on in term %d with the disks %d of the members, and began it with %d", r.term, known, first)
 	}
 	return nil
 }
