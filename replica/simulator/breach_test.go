@@ -22,11 +22,13 @@ func TestBreachesAreFound(t *testing.T) {
 		{"membership/wait-for-nobody", changes, 0, 100},
 	})
 	stops := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Limits}, RMWs: schedule.ManyRMWs}
+	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe}, RMWs: schedule.ManyRMWs}
 	mustFindEach(t, Member(shortRaft), breach, []hunt{
 		{"raft/answer-before-persist", stops, 0, 100},
 		{"session/forget-another", stops, 0, 500},
 		{"raft/keep-cut", stops, 0, 500},
-		{"raft/count-dead-disks", schedule.Options{Faults: []faults.Kind{faults.Wipe}, RMWs: schedule.ManyRMWs}, 0, 30},
+		{"raft/count-dead-disks", wipes, 0, 30},
+		{"raft/forget-term", wipes, 0, 30},
 	})
 	losses := schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	pauses := schedule.Options{Faults: []faults.Kind{faults.Pause}, RMWs: schedule.ManyRMWs, Members: []int{3}}

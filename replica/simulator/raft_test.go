@@ -67,10 +67,8 @@ func TestMistakesOfRaftAreFound(t *testing.T) {
 		{"raft/resume-as-new", changes, 0, 1000},
 		{"membership/finish-uncovered", changes, 0, 1000},
 		{"member/vote-at-once", wipes, 0, 500},
-		{"member/skip-settling", wipes, 0, 2000},
 		{"member/keep-incarnation", wipes, 520, 3000},
 		{"member/settled-at-once", changes, 200, 1000},
-		// raft/count-dead-disks and raft/forget-term: see the protocol's own tests.
 	})
 	limits := schedule.Options{Faults: append(sameMembers(), faults.Limits), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	mustFindEach(t, Member(shortRaft), byClass(found(check.Stuck)), []hunt{{"raft/leave-refused", limits, 0, 500}})

@@ -57,39 +57,6 @@ func hear(t *testing.T, p *Protocol, m *raftpb.Message) {
 
 func TestMain(m *testing.M) { os.Exit(mutants.Main(m)) }
 
-// A lost disk may have voted in any term that those who adopted its successor know of. Who was lost may not vote again
-// there.
-func TestNewcomerVotesForNobodyInTermsOfItsLostDisk(t *testing.T) {
-	test := func(t *testing.T, mistake bool) {
-		p, _, j := lone()
-		raw, err := (&peerv1.RaftHard{Term: 5, Vote: 3, Commit: 9}).MarshalVT()
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Adopt([]byte{hardRecord}, raw)
-		p.Tick(0)
-		turn(t, p, j)
-		votes := func(term uint64) (granted bool) {
-			hear(t, p, &raftpb.Message{
-				Type: raftpb.MsgVote.Enum(), From: new(uint64(2)), To: new(uint64(1)), Term: new(term),
-				Index: new(uint64(9)), LogTerm: new(uint64(4)),
-			})
-			for _, m := range turn(t, p, j) {
-				granted = granted || m.GetType() == raftpb.MsgVoteResp && !m.GetReject()
-			}
-			return granted
-		}
-		if got := votes(5); got != mistake {
-			t.Errorf("it votes in the term of its lost disk: %v", got)
-		}
-		if !votes(6) {
-			t.Error("it does not vote in a later term")
-		}
-	}
-	t.Run("correct", func(t *testing.T) { test(t, false) })
-	mutants.Build(t).Run(t, "mistake", "raft/forget-term", func(t *testing.T) { test(t, true) })
-}
-
 // What a leader counted of a disk that is lost is void: it begins anew.
 func TestLeaderCountsNoLostDisk(t *testing.T) {
 	test := func(t *testing.T, mistake bool) {

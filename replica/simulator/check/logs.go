@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/simulator/field"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -236,6 +237,8 @@ const (
 	entryData      = 4
 	entryRecovered = 3 // of what that data is
 	appliedIndex   = 1
+	appliedTerm    = 2
+	hardTerm       = 1
 )
 
 func readRaft(raw []byte) (raftMessage, error) {
@@ -406,6 +409,28 @@ func (l *Logs) applies(h *Holder) error {
 		var applied peerv1.RaftApplied
 		_ = applied.UnmarshalVT(raw)
 		return fmt.Errorf("its state after entry %d is another one than that of others: %v", index, &applied)
+	}
+	return nil
+}
+
+// Stores judges what a batch of records makes a member's state: it is of no later term than the disk. Who has an entry of a
+// term has heard its leader, and votes in no earlier one.
+func (l *Logs) Stores(h *Holder, b *protocol.Batch) error {
+	if l.group(h.Shard) == nil {
+		return nil
+	}
+	applied, hard := []byte(nil), h.Records[raftHard]
+	for _, m := range b.Mutations {
+		switch string(m.Key) {
+		case raftApplied:
+			applied = m.Value
+		case raftHard:
+			hard = m.Value
+		}
+	}
+	if state, term := field.Number(applied, appliedTerm), field.Number(hard, hardTerm); state > term {
+		return fmt.Errorf("member %d, shard %d: its state is after an entry of term %d, and its disk of term %d", h.Member,
+			h.Shard, state, term)
 	}
 	return nil
 }

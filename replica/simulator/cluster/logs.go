@@ -60,7 +60,7 @@ func (w *Cluster) judgeAnswered(nd *Node, op register.Operation, result register
 	}
 }
 
-// judgeStored judges what a member stores of sessions, where so few are remembered that some are forgotten.
+// judgeStored judges what a member stores of a log, and of sessions, where so few are remembered that some are forgotten.
 func (nd *Node) judgeStored(shard int, b protocol.Batch) {
 	w, s := nd.World, nd.Shards[shard]
 	t := &w.Environment.Tuning
@@ -68,6 +68,9 @@ func (nd *Node) judgeStored(shard int, b protocol.Batch) {
 		if err := nd.holder(shard).Forgets(&b); err != nil {
 			w.Breaches(fmt.Errorf("%s: %w", nd.Name(), err))
 		}
+	}
+	if w.Environment.Partitioned == nil {
+		w.Breaches(w.logs.Stores(nd.holder(shard), &b))
 	}
 	if !w.forgetful() {
 		return
