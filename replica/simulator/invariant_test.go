@@ -48,6 +48,7 @@ func TestMembersBreakInvariants(t *testing.T) {
 		{Member(gryff.Factory), []hunt{{"member/settled-volatile", changing, 0, 100}}},
 		{fragmented(), []hunt{
 			{"layered/keep-as-first", fragmentedChanges(), 0, 100}, {"layered/rebuild-all", fragmentedChanges(), 0, 100},
+			{"layered/wait-in-silence", fragmentedChanges(), 0, 100},
 			{"layered/forget-over", fragmentedOptions(wholeDisks()...), 0, 1000},
 		}},
 	} {

@@ -112,8 +112,6 @@ func TestMutantsOfFragmentsAreFound(t *testing.T) {
 		{"layered/vote-and-wait-in-silence", wipes, 300, 2000},
 		{"layered/wait-for-all-and-go-at-once", fragmentedChanges(), 0, 200},
 		{"layered/count-gone", trusting, gone, 1},
-		// layered/wait-in-silence: 50,000 of these schedules have no sign of it, and
-		// TestWhoWaitsForAFragmentSaysThatItHasNone does.
 		{"layered/drop-unused", all, 0, 2000},
 	})
 }

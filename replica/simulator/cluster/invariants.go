@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/invariant"
@@ -34,12 +35,45 @@ func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
 		return
 	}
 	who := nd.speaker(shard)
+	nd.holdQuestions(s, e)
 	for i := range e.Send {
 		w.invariants.Says(who, e.Send[i].To, e.Send[i].Message, s.Disk.Get)
 	}
 	for i := range e.SendAfterPersist {
 		w.invariants.Says(who, e.SendAfterPersist[i].To, e.SendAfterPersist[i].Message, s.journal.Get)
 	}
+}
+
+// question is one for a fragment that a member hears, by its number there.
+type question struct {
+	from view.MemberID
+	op   uint64
+}
+
+// noteQuestion notes a question for a fragment that a member hears which votes. Of who asks on another disk than its first
+// it may have heard by then that this one is lost, too.
+func (nd *Node) noteQuestion(s *shard, in *Input) {
+	w, m := nd.World, in.Message
+	if m.Kind != peerv1.Kind_FRAGMENT_FETCH || !w.judged() || m.Epoch != nd.Config.View.Epoch || w.Nodes[in.from-1].Disks > 1 {
+		return
+	}
+	if v, ok := s.Protocol.(protocol.Joiner); ok && v.Voter() && !s.Protocol.Doubted() {
+		s.questions = append(s.questions, question{in.from, m.Op})
+	}
+}
+
+// holdQuestions holds it that each question for a fragment is answered in the same turn, also by who has none, and waits for
+// one: others wait for so many answers.
+func (nd *Node) holdQuestions(s *shard, e *protocol.Effects) {
+	for _, q := range s.questions {
+		answers := func(a protocol.Envelope) bool {
+			return a.To == q.from && a.Message.Op == q.op && a.Message.Kind == peerv1.Kind_FRAGMENT_FETCHED
+		}
+		if !slices.ContainsFunc(e.Send, answers) && !slices.ContainsFunc(e.SendAfterPersist, answers) {
+			nd.World.Breaches(fmt.Errorf("member %d does not tell member %d whether it has a fragment", nd.Index+1, q.from))
+		}
+	}
+	s.questions = s.questions[:0]
 }
 
 // holdBatch holds what becomes durable against what was.

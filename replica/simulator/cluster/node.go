@@ -71,14 +71,15 @@ type timers struct{ ticked, turn, synced func() }
 
 // shard is a part of the keys with a protocol of its own.
 type shard struct {
-	Disk     *machine.Disk
-	journal  *protocol.Journal
-	Protocol protocol.Protocol // nil: the node is in no view
-	holder   check.Holder      // of its disk
-	doubted  bool              // it asks others what is known of its disk
-	vouching []view.MemberID   // and these have answered this process
-	told     protocol.Change   // what it has said of its part in a change, and that was held against its disk
-	before   uint64            // batches of the disk, when faults ended, or a process started after that
+	Disk      *machine.Disk
+	journal   *protocol.Journal
+	Protocol  protocol.Protocol // nil: the node is in no view
+	holder    check.Holder      // of its disk
+	doubted   bool              // it asks others what is known of its disk
+	vouching  []view.MemberID   // and these have answered this process
+	questions []question        // for fragments, of this turn
+	told      protocol.Change   // what it has said of its part in a change, and that was held against its disk
+	before    uint64            // batches of the disk, when faults ended, or a process started after that
 }
 
 // Input is what waits for a node's next turn: a message, or a client's attempt.
@@ -179,7 +180,7 @@ func (nd *Node) begin(continued bool) {
 			w.Fail("member %d does not start: %w", nd.Index+1, err)
 			return
 		}
-		s.Protocol, s.told, s.doubted, s.vouching = p, protocol.Change{}, p.Doubted(), nil
+		s.Protocol, s.told, s.doubted, s.vouching, s.questions = p, protocol.Change{}, p.Doubted(), nil, nil
 		nd.tick(p, nd.Clock.Read(w.Now))
 		nd.flush(i)
 	}
@@ -292,6 +293,7 @@ func (nd *Node) work() {
 					nd.tick(shards[in.Message.Shard].Protocol, now) // leases are judged by it
 				}
 				nd.noteVouching(shards[in.Message.Shard], in)
+				nd.noteQuestion(shards[in.Message.Shard], in)
 				shards[in.Message.Shard].Protocol.Receive(in.from, in.Message)
 			}
 			continue
