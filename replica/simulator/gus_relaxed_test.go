@@ -49,10 +49,10 @@ func TestMistakesOfRelaxedGusAreFound(t *testing.T) {
 		{"gus/small-write-quorum of nine", options(9, orders...), 660, 1200},
 		{"gus/held-by-read-quorum", options(7, orders...), 800, 1200},
 		{"gus/retag-held", options(7, faults.Change, faults.Partition), 260, 1200},
-		// rejoin-as-holder: see the scripts of the protocol.
 	})
 	// Clients come to see it too seldom.
 	mustFindEach(t, relaxed, byClass(found(check.Breach)), []hunt{
 		{"gus/count-votes", options(7, faults.Crash, faults.Partition, faults.Loss), 0, 30},
+		{"gus/rejoin-as-holder", options(7, faults.Wipe), 0, 30},
 	})
 }

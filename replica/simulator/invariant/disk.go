@@ -47,6 +47,7 @@ func (r *Run) Persists(s Speaker, disks Disks, b protocol.Batch) {
 				r.writes = [2][]aWrite{now.writes, then.writes}
 				why = now.lacks(then)
 				r.settle(s, m.Key, now, then, disks)
+				r.copies(s, m.Key, now, after(disk, b))
 			}
 		}
 		if why != "" {
@@ -130,6 +131,19 @@ func (r *Run) settle(s Speaker, key []byte, now, before gusRecord, disks Disks) 
 	}
 	if lack := r.without(s, key[1:], c, disks, s.ID); lack != nil {
 		r.broken(s.ID, "takes tag %v of %s for final, and the disks of members %v have less", c, show(key), lack)
+	}
+}
+
+// copies holds it that a disk which takes the place of a lost one says nothing of who holds what it copies, where holders
+// are counted (with relaxed quorums): the lost one may have said something else, and nobody has told this one of a write.
+func (r *Run) copies(s Speaker, key []byte, now gusRecord, disk Records) {
+	if itself, ok := disk([]byte{own}); !ok || field.Number(itself, 2) != 0 || !r.counting[s.View.Epoch] {
+		return // MemberRecord.voter
+	}
+	for _, w := range now.writes {
+		if w.decided == 0 && !w.unsure && w.born == s.View.Epoch {
+			r.broken(s.ID, "copies write %v of %s as if its lost disk had said nothing of it", w.origin, show(key))
+		}
 	}
 }
 

@@ -43,6 +43,7 @@ type Run struct {
 	committed map[string]bool              // by the key of an instance's record; never ranged over
 	voters    map[diskNumber]string        // the disks that have voted under a number; never ranged over
 	stored    map[value]bool               // by enough, each its fragment; never ranged over
+	counting  map[uint64]bool              // the epochs in which members of Gus count holders of tags; never ranged over
 }
 
 // Speaker is a member that says something.
@@ -75,5 +76,11 @@ func (r *Run) Leaves(s Speaker, m *peerv1.Message, disks Disks) {
 	r.store(s, m, disks)
 	if m.Kind == peerv1.Kind_GUS_FINAL || m.Gus.GetFinal() {
 		r.noteFinal(m.Key, wire.Of(m).Carstamp)
+	}
+	if m.Kind == peerv1.Kind_GUS_READ_REPLY && m.Gus.GetHeld() {
+		if r.counting == nil {
+			r.counting = map[uint64]bool{}
+		}
+		r.counting[s.View.Epoch] = true
 	}
 }
