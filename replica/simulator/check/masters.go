@@ -129,6 +129,9 @@ func (j *mastersMessage) judge(to view.MemberID, m *peerv1.Message) error {
 				return fmt.Errorf("it tells of entry %d, and its disk has the log up to %d", told, last)
 			}
 		}
+		if base, known := j.bases[j.at]; known && c.Commit > base && !j.h.curpServed(c.Term) {
+			return fmt.Errorf("it says that entry %d is synced, beyond what was when its term began, and does not serve yet", c.Commit)
+		}
 		return j.synced(c.Commit)
 	case peerv1.Kind_SYNC_REPLY:
 		return j.holds()
@@ -249,10 +252,17 @@ func (h *Holder) curpOwn() *peerv1.PartitionRecord {
 
 // Numbers of fields of PartitionRecord and LogEntry.
 const (
-	partitionFloor = 6
-	entrySession   = 4
-	entryNumber    = 5
+	partitionServed = 3
+	partitionFloor  = 6
+	entrySession    = 4
+	entryNumber     = 5
 )
+
+// curpServed reports whether the disk's member has served in a term as the master: what is synced there may not be in the
+// log of a later master before that.
+func (h *Holder) curpServed(term uint64) bool {
+	return field.Number(h.Records[curpOwn], partitionServed) >= term
+}
 
 // curpFloor is the index of the entry that the disk's log begins after.
 func (h *Holder) curpFloor() uint64 { return field.Number(h.Records[curpOwn], partitionFloor) }
