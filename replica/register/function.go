@@ -82,10 +82,10 @@ func (r *Registry) Check(call Call) error {
 	return nil
 }
 
-// Apply runs a checked call on a value. It fails only for a call that Check refuses.
+// Apply runs a checked call on a value. It fails only for a call that Check refuses, whose outcome is a refusal.
 func (r *Registry) Apply(current Value, call Call) (Outcome, error) {
 	if err := r.Check(call); err != nil {
-		return Outcome{}, err
+		return Outcome{Refused: err.Error()}, err
 	}
 	out := r.functions[call.Function].Apply(current, call.Args, call.MaxValueBytes)
 	if out.Refused == "" && out.Changed && call.MaxValueBytes > 0 && len(out.Next) > call.MaxValueBytes {

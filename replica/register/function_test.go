@@ -190,8 +190,8 @@ func TestRegistry(t *testing.T) {
 		if err := r.Check(c.call); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: Check says %v, want %q in it", name, err, c.says)
 		}
-		if _, err := r.Apply(nil, c.call); err == nil {
-			t.Errorf("%s: applied", name)
+		if out, err := r.Apply(nil, c.call); err == nil || out.Refused == "" || out.Changed {
+			t.Errorf("%s: applied, with %+v", name, out)
 		}
 	}
 }

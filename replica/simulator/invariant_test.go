@@ -39,7 +39,7 @@ func TestMembersBreakInvariants(t *testing.T) {
 		{Member(epaxos.Factory), []hunt{
 			{"instance/commit-before-persist", few, 0, 30}, {"instance/keep-agreed", changes, 0, 30},
 		}},
-		{Member(gus.Factory), []hunt{{"gus/expose-volatile", plain, 0, 30}}},
+		{Member(gus.Factory), []hunt{{"gus/expose-volatile", plain, 0, 30}, {"gus/forget-held", plain, 0, 30}}},
 		{Member(gus.Factory), []hunt{{"gus/hold-in-any-view", changing, 0, 1000}}},
 		{Member(abd.Factory), []hunt{
 			{"abd/count-before", changing, 0, 100}, {"member/tell-volatile", changing, 0, 100},

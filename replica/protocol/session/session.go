@@ -66,9 +66,6 @@ func Execute(
 	next register.Carstamp,
 ) (answer *peerv1.Answer, changed bool, err error) {
 	out, err := config.Functions.Apply(v.Value, wire.Call(c))
-	if err != nil {
-		out.Refused = err.Error()
-	}
 	changed = out.Refused == "" && out.Changed
 	if changed {
 		v.Value = out.Next

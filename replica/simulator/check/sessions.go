@@ -28,18 +28,11 @@ func (q *Requests) Sessions(t *protocol.Tuning, key, before, after []byte) error
 	if len(key) == 0 || after == nil {
 		return nil
 	}
-	old, state := &peerv1.KeyState{}, &peerv1.KeyState{}
-	switch key[0] {
-	case instanceState, raftState:
-		if state.UnmarshalVT(after) != nil || old.UnmarshalVT(before) != nil {
-			return nil // it is of another protocol
-		}
-	case paxosState:
-		var r peerv1.RMWPaxosRecord
-		if r.UnmarshalVT(after) != nil || state.UnmarshalVT(r.Table) != nil {
-			return nil
-		}
-	default:
+	old, state := &peerv1.KeyState{}, stateOf(key[0], after)
+	if state == nil {
+		return nil // it is of another protocol
+	}
+	if key[0] != paxosState && old.UnmarshalVT(before) != nil {
 		return nil
 	}
 	if err := remembers(t, state); err != nil {
@@ -58,6 +51,44 @@ func (q *Requests) Sessions(t *protocol.Tuning, key, before, after []byte) error
 		}
 	}
 	return nil
+}
+
+// stateOf reads the state of a key in a record, by the first byte of the record's key; nil: there is none.
+func stateOf(kind byte, record []byte) *peerv1.KeyState {
+	state := &peerv1.KeyState{}
+	if kind == paxosState {
+		var r peerv1.RMWPaxosRecord
+		if r.UnmarshalVT(record) != nil {
+			return nil
+		}
+		record = r.Table
+	}
+	if state.UnmarshalVT(record) != nil {
+		return nil
+	}
+	return state
+}
+
+// Forgotten reports whether a disk has a state of a key that may have forgotten the answer to a request: it is over, or
+// was too long to be kept, or its session may have been forgotten since.
+func Forgotten(id register.ID, key string, has func(key []byte) ([]byte, bool)) bool {
+	for _, kind := range []byte{instanceState, raftState, paxosState} {
+		record, _ := has(append([]byte{kind}, key...))
+		state := stateOf(kind, record)
+		if state == nil {
+			continue
+		}
+		if state.Horizon != 0 && (seen{id.IssuedAt, id.Session}).compare(seen{state.Horizon, state.HorizonSession}) <= 0 {
+			return true
+		}
+		for _, s := range state.Sessions {
+			long := func(d *peerv1.Done) bool { return d.Number == id.Number && d.Answer.GetExpired() }
+			if s.Session == id.Session && (id.Number < s.FirstIncomplete || slices.ContainsFunc(s.Done, long)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Requests are what clients have asked for and acknowledged.

@@ -88,16 +88,33 @@ func (w *Cluster) forgetful() bool {
 	return w.Environment.Partitioned == nil && (t.Sessions != 0 || t.SessionsFor != 0 || t.Answers != 0)
 }
 
-// judgeOutcome judges that a client is told that the outcome of its rmw is not kept only where few are.
+// judgeOutcome judges that a client is told that the outcome of its rmw is not kept only where few are; and if it has
+// an id, which a second attempt of it has too, only where the state of its key says so.
 func (nd *Node) judgeOutcome(who asked, result register.Result) {
-	t, op := &nd.World.Environment.Tuning, who.client.Operation
-	if result.Status == register.Unknown && strings.HasPrefix(result.Message,
-		"the outcome is not kept any more") && op.Kind == register.RMW &&
-		who.client.Attempt == who.attempt && t.Sessions == 0 && t.SessionsFor == 0 && t.Answers == 0 &&
-		t.AnswerBytes == 0 {
-		nd.World.Breaches(fmt.Errorf("%s tells %s that the outcome of its rmw of %q is not kept, "+
-			"though few were to be", nd.Name(), who.client.Name, op.Key))
+	w, op := nd.World, &who.client.Operation
+	if result.Status != register.Unknown || !strings.HasPrefix(result.Message, "the outcome is not kept any more") ||
+		op.Kind != register.RMW || who.client.Attempt != who.attempt {
+		return
 	}
+	t := &w.Environment.Tuning
+	if t.Sessions == 0 && t.SessionsFor == 0 && t.Answers == 0 && t.AnswerBytes == 0 {
+		w.Breaches(fmt.Errorf("%s tells %s that the outcome of its rmw of %q is not kept, though few were to be", nd.Name(),
+			who.client.Name, op.Key))
+	}
+	if op.ID.Session == 0 || w.Environment.Partitioned != nil {
+		return
+	}
+	shard := nd.place(op.Key)
+	if check.Forgotten(op.ID, op.Key, nd.Shards[shard].journal.Get) {
+		return
+	}
+	for _, other := range w.Nodes {
+		if other.Lost || other.Disks > 1 || check.Forgotten(op.ID, op.Key, other.Shards[shard].Disk.Get) {
+			return // or it may have been on a disk that was lost
+		}
+	}
+	w.Breaches(fmt.Errorf("%s tells %s that the outcome of its rmw of %q is not kept, and no state says that it was forgotten",
+		nd.Name(), who.client.Name, op.Key))
 }
 
 // JudgeStates judges that the states of members are the same after the same entry of the log, of protocols that

@@ -59,6 +59,7 @@ var kinds = []Kind{
 	{"sessions-forgotten", masters, threeOrFive, "sessions are soon forgotten, and requests come late", of(SessionsForgotten)},
 	{"sessions-back-at-masters", masters, threeOrFive, "forgotten sessions of several clients come back", of(SessionsBackAtMasters)},
 	{"sessions-back", sessions, three, "the same without masters", of(SessionsBack)},
+	{"sessions-out-of-order", sessions, three, "requests of a session come in another order", of(SessionsOutOfOrder)},
 	{"half-writes", []string{"gryffrsc"}, five, "a session has read a write that few hold", of(HalfWrites)},
 	{"half-writes-in-shards", []string{"gryffrsc"}, five, "the same with keys of two shards", of(HalfWritesInShards)},
 

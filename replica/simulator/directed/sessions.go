@@ -44,6 +44,14 @@ func SessionsBack(seed uint64) schedule.Schedule {
 	return s
 }
 
+// SessionsOutOfOrder is SessionsBack where members remember all sessions: requests of one come in another order than its
+// clients made them, so that the first one in progress often comes after later ones.
+func SessionsOutOfOrder(seed uint64) schedule.Schedule {
+	s := SessionsBack(seed)
+	s.Environment.Tuning.Sessions = 0
+	return s
+}
+
 // SessionsBackAtMasters is SessionsBack with a master, which remembers one or two sessions.
 func SessionsBackAtMasters(seed uint64) schedule.Schedule {
 	s := LostMasters(seed)

@@ -228,7 +228,7 @@ func saysOfWrite(s Speaker, m *peerv1.Message, has Records) string {
 		return ""
 	}
 	tag, origin := wire.Of(m).Carstamp, wire.Carstamp(g.Origin, m.Writer, 0)
-	holds := m.Kind == peerv1.Kind_GUS_READ && g.Held
+	holds := g.Held && (m.Kind == peerv1.Kind_GUS_READ || m.Kind == peerv1.Kind_GUS_WRITE_REPLY)
 	promises := m.Kind == peerv1.Kind_GUS_LOCK_REPLY || m.Kind == peerv1.Kind_GUS_COMMIT_REPLY ||
 		m.Kind == peerv1.Kind_GUS_COMMIT
 	if !holds && !promises {
@@ -254,6 +254,8 @@ func saysOfWrite(s Speaker, m *peerv1.Message, has Records) string {
 		return fmt.Sprintf("nothing of write %v", origin)
 	case holds && !(past || w.votedFor == tag.Timestamp):
 		return fmt.Sprintf("no tag %v", tag)
+	case holds && tag == origin && !w.held && !origin.Less(is.carstamp) && w.votedFor != tag.Timestamp:
+		return fmt.Sprintf("write %v, and not that it is held: a ballot on it would not hear of that", origin)
 	case promises && w.promised.less(ballot{g.Round, g.Proposer}):
 		return fmt.Sprintf("a promise of round %d for write %v, not of %d", w.promised.round, origin, g.Round)
 	case m.Kind != peerv1.Kind_GUS_LOCK_REPLY && promises && w.voted.less(ballot{g.Round, g.Proposer}):
