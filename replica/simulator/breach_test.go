@@ -29,6 +29,8 @@ func TestBreachesAreFound(t *testing.T) {
 		{"raft/keep-cut", stops, 0, 500},
 		{"raft/count-dead-disks", wipes, 0, 30},
 		{"raft/forget-term", wipes, 0, 30},
+		{"raft/recall-authors", schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs}, 0, 500},
+		{"raft/copy-volatile", schedule.Options{Faults: []faults.Kind{faults.Change, faults.Limits}, RMWs: schedule.ManyRMWs}, 0, 100},
 	})
 	losses := schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	pauses := schedule.Options{Faults: []faults.Kind{faults.Pause}, RMWs: schedule.ManyRMWs, Members: []int{3}}

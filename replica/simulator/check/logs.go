@@ -206,6 +206,9 @@ func (l *Logs) Sends(h *Holder, to view.MemberID, m *peerv1.Message, held func(i
 					last)
 			}
 		}
+		if err == nil && m.Kind == peerv1.Kind_EXECUTED && len(m.Raft) > 0 {
+			err = h.copies(m.Raft)
+		}
 	case peerv1.Kind_RECORD, peerv1.Kind_RECORD_REPLY, peerv1.Kind_GATHERED:
 		if l.group(h.Shard) != nil {
 			err = l.saves(h, to, m)
@@ -239,6 +242,9 @@ const (
 	appliedIndex   = 1
 	appliedTerm    = 2
 	hardTerm       = 1
+	appliedAuthors = 4
+	authorName     = 1
+	authorOver     = 2 // RaftAuthor.first_incomplete
 )
 
 func readRaft(raw []byte) (raftMessage, error) {
@@ -400,6 +406,9 @@ func (l *Logs) applies(h *Holder) error {
 	index := field.Number(raw, appliedIndex)
 	if index < d.index {
 		return fmt.Errorf("its state was that after entry %d, and is that after %d", d.index, index)
+	}
+	if author := recalled(d.applied, raw); author != 0 {
+		return fmt.Errorf("commands of author %x that were over after entry %d are not after entry %d", author, d.index, index)
 	}
 	d.applied, d.index = raw, index
 	g := l.group(h.Shard)

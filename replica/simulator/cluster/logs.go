@@ -60,10 +60,14 @@ func (w *Cluster) judgeAnswered(nd *Node, op register.Operation, result register
 	}
 }
 
-// judgeStored judges what a member stores of a log, and of sessions, where so few are remembered that some are forgotten.
+// judgeStored judges what a member stores: what only grows, of a log, and of sessions, where so few are remembered that
+// some are forgotten.
 func (nd *Node) judgeStored(shard int, b protocol.Batch) {
 	w, s := nd.World, nd.Shards[shard]
 	t := &w.Environment.Tuning
+	if err := nd.holder(shard).Grows(w.Environment.Partitioned != nil, &b); err != nil {
+		w.Breaches(fmt.Errorf("%s: %w", nd.Name(), err))
+	}
 	if w.Environment.Partitioned != nil && !nd.Lost {
 		if err := nd.holder(shard).Forgets(&b); err != nil {
 			w.Breaches(fmt.Errorf("%s: %w", nd.Name(), err))

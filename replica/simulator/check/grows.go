@@ -1,0 +1,94 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/simulator/field"
+)
+
+// growing is a number of a record that no disk ever has less of than it had, and what it is.
+type growing struct {
+	number int
+	is     string
+}
+
+// Numbers that only grow, by the key of their record: of members and of Raft, and of partitions.
+var (
+	growsInMembers = map[string][]growing{
+		"m":         {{1, "the number of its disk"}, {2, "that it votes"}, {5, "the epoch of its view"}},
+		raftHard:    {{1, "the term"}},
+		raftStart:   {{1, "the entry that the log begins behind"}},
+		raftApplied: {{appliedIndex, "the entry that the state is after"}, {5, "the term that recovered last"}},
+	}
+	growsInPartitions = map[string][]growing{
+		curpOwn: {
+			{1, "the term"}, {3, "the term that it has served in"}, {12, "the term that it was born in"},
+			{14, "the term that it answered too soon in"}, {17, "the term that it has noted the whole of"},
+			{18, "the number of shards"},
+		},
+	}
+)
+
+// Grows judges what a batch of records makes of numbers that a disk never has less of than it had.
+func (h *Holder) Grows(partitioned bool, b *protocol.Batch) error {
+	records := growsInMembers
+	if partitioned {
+		records = growsInPartitions
+	}
+	for _, m := range b.Mutations {
+		before := h.Records[string(m.Key)]
+		if before == nil || m.Value == nil {
+			continue
+		}
+		for _, g := range records[string(m.Key)] {
+			if was, is := field.Number(before, g.number), field.Number(m.Value, g.number); is < was {
+				return fmt.Errorf("shard %d: its disk has %s as %d, and had %d", h.Shard, g.is, is, was)
+			}
+		}
+	}
+	return nil
+}
+
+// recalled is an author of whom fewer commands are over in one RaftApplied than in the one before it, or 0.
+func recalled(before, now []byte) (author uint64) {
+	over := map[uint64]uint64{} // by author
+	each := func(raw []byte, visit func(author, over uint64)) {
+		_ = field.Visit(raw, func(which int, _ uint64, part []byte) {
+			if which == appliedAuthors {
+				visit(field.Number(part, authorName), field.Number(part, authorOver))
+			}
+		})
+	}
+	each(before, func(author, first uint64) { over[author] = first })
+	each(now, func(of, first uint64) {
+		if first < over[of] {
+			author = of
+		}
+	})
+	return author
+}
+
+// copies judges a page of a member's state: its disk has that state, or a later one.
+func (h *Holder) copies(raw []byte) error {
+	var page peerv1.RaftPage
+	if err := page.UnmarshalVT(raw); err != nil {
+		return err
+	}
+	if is := field.Number(h.Records[raftApplied], appliedIndex); page.Applied.GetIndex() > is {
+		return fmt.Errorf("has its state after entry %d copied, and that on its disk is after entry %d", page.Applied.Index, is)
+	}
+	for _, r := range page.Records {
+		var told, is peerv1.KeyState
+		if err := errors.Join(told.UnmarshalVT(r.State), is.UnmarshalVT(h.Records[string(raftState)+string(r.Key)])); err != nil {
+			return err
+		}
+		if told.GetPrevious().GetTimestamp() > is.GetPrevious().GetTimestamp() {
+			return fmt.Errorf("has a state of key %q copied that entry %d made, and that on its disk is of entry %d", r.Key,
+				told.GetPrevious().GetTimestamp(), is.GetPrevious().GetTimestamp())
+		}
+	}
+	return nil
+}
