@@ -35,7 +35,7 @@ type Logs struct {
 type group struct {
 	leaders   map[uint64]view.MemberID // by term
 	votes     map[vote]uint64          // for whom
-	disks     map[vote][]uint32        // that a candidate, and then a leader, knew of each member
+	disks     map[vote]reckoning       // that a candidate, and then a leader, counts with
 	entries   map[entryID]entry
 	told      map[entryID]uint64                      // the terms of entries, by index and the term of who leads with them
 	applied   map[uint64][]byte                       // by index: what the state after that entry says of itself
@@ -53,6 +53,12 @@ type place struct {
 type vote struct {
 	disk string
 	term uint64
+}
+
+// reckoning has the disks of the members that one counts with, and the turn in which it first knew of others; 0: none.
+type reckoning struct {
+	known   []uint32
+	changed uint64
 }
 
 type entryID struct{ index, term uint64 }
@@ -108,7 +114,7 @@ func (l *Logs) begin(shard int) *group {
 	g := l.groups[shard]
 	if g == nil {
 		g = &group{
-			leaders: map[uint64]view.MemberID{}, votes: map[vote]uint64{}, disks: map[vote][]uint32{},
+			leaders: map[uint64]view.MemberID{}, votes: map[vote]uint64{}, disks: map[vote]reckoning{},
 			entries: map[entryID]entry{}, told: map[entryID]uint64{}, applied: map[uint64][]byte{},
 			committed: map[uint64]commit{}, saved: map[handed]uint64{}, recorded: map[view.MemberID][]*peerv1.RaftCommand{},
 		}
@@ -184,9 +190,9 @@ func (l *Logs) Answers(shard int, index uint64, held func(index uint64) bool) er
 		index, shard)
 }
 
-// Sends holds a message that leaves a member against its disk, and against what others have said. Held reports
+// Sends holds a message that leaves a member in a turn against its disk, and against what others have said. Held reports
 // whether the disks of a quorum have the log up to an index.
-func (l *Logs) Sends(h *Holder, to view.MemberID, m *peerv1.Message, held func(index uint64) bool) error {
+func (l *Logs) Sends(h *Holder, to view.MemberID, m *peerv1.Message, turn uint64, held func(index uint64) bool) error {
 	var err error
 	switch m.Kind {
 	case peerv1.Kind_RAFT:
@@ -195,7 +201,7 @@ func (l *Logs) Sends(h *Holder, to view.MemberID, m *peerv1.Message, held func(i
 			return err
 		}
 		g := l.begin(h.Shard)
-		if err = cmp.Or(g.sends(l, h, r, held), g.counts(h, r, m.Known)); err == nil {
+		if err = cmp.Or(g.sends(l, h, r, held), g.counts(h, r, m.Known, turn)); err == nil {
 			err = l.applies(h)
 		}
 	case peerv1.Kind_RAFT_READ_REPLY, peerv1.Kind_EXECUTED:
@@ -328,18 +334,25 @@ func (g *group) sends(l *Logs, h *Holder, r raftMessage, held func(uint64) bool)
 }
 
 // counts judges that a candidate, and then a leader, counts with the same disks of the others in all of its term: what
-// a lost one had said is void, so that who hears of that begins anew, in another term.
-func (g *group) counts(h *Holder, r raftMessage, known []uint32) error {
+// a lost one had said is void, so that who hears of that begins anew, in another term. What was to be said in this term
+// already, when a later one began, leaves in the same turn, or once the later term is on the disk.
+func (g *group) counts(h *Holder, r raftMessage, known []uint32, turn uint64) error {
 	switch r.kind {
 	case raftpb.MsgVote, raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
 	default:
 		return nil
 	}
 	its := vote{h.Disk, r.term}
-	if first, spoke := g.disks[its]; !spoke {
-		g.disks[its] = known
-	} else if !slices.Equal(first, known) {
-		return fmt.Errorf("goes on in term %d with the disks %d of the members, and began it with %d", r.term, known, first)
+	first, spoke := g.disks[its]
+	switch {
+	case !spoke:
+		g.disks[its] = reckoning{known: known}
+	case slices.Equal(first.known, known):
+	case first.changed == 0:
+		first.changed = turn
+		g.disks[its] = first
+	case first.changed != turn && field.Number(h.Records[raftHard], hardTerm) == r.term:
+		return fmt.Errorf("goes on in term %d with the disks %d of the members, and began it with %d", r.term, known, first.known)
 	}
 	return nil
 }

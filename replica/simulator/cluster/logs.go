@@ -24,7 +24,7 @@ func (w *Cluster) judgeSent(from *Node, shard int, e *protocol.Envelope) {
 	switch h := from.holder(shard); {
 	case from.Lost:
 	case w.Environment.Partitioned == nil:
-		w.Breaches(w.logs.Sends(h, e.To, e.Message, func(index uint64) bool { return w.heldLog(shard, index) }))
+		w.Breaches(w.logs.Sends(h, e.To, e.Message, w.Events, func(index uint64) bool { return w.heldLog(shard, index) }))
 	case shard < len(from.Config.View.Partitions):
 		w.Breaches(w.Masters.Sends(h, e.To, e.Message, from.Config.View.Partitions[shard],
 			func(id view.MemberID) *check.Holder {
