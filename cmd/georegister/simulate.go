@@ -143,9 +143,9 @@ func newSimulateCommand() *cobra.Command {
 				return errors.New(
 					"--digests: it is of the schedules of --soak as they are; give --soak, and leave --lose out")
 			}
-			if f.costs != "" && (f.soak == 0 || f.lose > 0 || f.learn || f.protocol == allProtocols) {
-				return errors.New("--costs: it is of the schedules of --soak as they are, of one protocol; give " +
-					"these, and leave --lose and --learn out")
+			if f.costs != "" && (f.soak == 0 && f.deviations == 0 || f.lose > 0 || f.learn || f.protocol == allProtocols) {
+				return errors.New("--costs: it is of the schedules of --soak as they are, or of the plain runs of " +
+					"--deviations, of one protocol; give these, and leave --lose and --learn out")
 			}
 			return f.run(c)
 		},
@@ -208,8 +208,8 @@ func newSimulateCommand() *cobra.Command {
 	flags.BoolVar(&f.digests, "digests", false,
 		"with --soak: print a digest of what happened in each 100 schedules, to compare two versions of the program by")
 	flags.StringVar(&f.costs, "costs", "",
-		"with --soak: write what each schedule cost into this file, a line of JSON each, to compare two versions of "+
-			"the program by")
+		"with --soak or --deviations: write what each schedule or plain run cost into this file, a line of JSON each, to "+
+			"compare two versions of the program by")
 	return c
 }
 
@@ -277,9 +277,10 @@ func (f simulateFlags) runProtocol(c *cobra.Command, name string) error {
 	}
 	took := time.Since(began)
 	fmt.Fprintf(c.ErrOrStderr(),
-		"%v simulated in %v: %d operations, %d faults, %d messages, %d batches written, %d events, %.0f events/s\n",
-		f.duration, took.Round(time.Millisecond), m.Operations, m.Faults, m.Messages, m.Batches, m.Events,
-		float64(m.Events)/took.Seconds())
+		"%v simulated in %v: %d operations, %d faults, %d messages, %d batches written, "+
+			"%d bytes sent, %d stored and %d held in the end, %d events, %.0f events/s\n",
+		f.duration, took.Round(time.Millisecond), m.Operations, m.Faults, m.Cost.Messages, m.Cost.Batches, m.Cost.Bytes,
+		m.Cost.Stored, m.Cost.Held, m.Events, float64(m.Events)/took.Seconds())
 	if !m.OK() {
 		return fmt.Errorf("%s: %s", m.Report.Verdict, m.Reason)
 	}

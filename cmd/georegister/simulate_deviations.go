@@ -57,6 +57,9 @@ func (f simulateFlags) deviate(c *cobra.Command, s simulated, kinds []faults.Kin
 	if err := c.Context().Err(); err != nil {
 		return fmt.Errorf("stopped after %d runs: %w", report.Runs, err)
 	}
+	if err := f.writeCosts(report.Costs); err != nil {
+		return err
+	}
 	out := c.OutOrStdout()
 	if f.output == "json" {
 		encoder := json.NewEncoder(out)

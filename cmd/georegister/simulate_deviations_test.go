@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,8 +16,14 @@ func TestSimulateDeviations(t *testing.T) {
 	if err != nil || !strings.Contains(out, "a message is lost") || strings.Contains(out, "a disk is lost") {
 		t.Errorf("%s, %v", out, err)
 	}
-	if out, err = simulate("--protocol", "abd", "--sites", "3", "--deviations", "11", "--output", "json"); err != nil {
+	costs := filepath.Join(t.TempDir(), "costs")
+	out, err = simulate("--protocol", "abd", "--sites", "3", "--deviations", "11", "--output", "json", "--costs", costs)
+	if err != nil {
 		t.Fatal(err)
+	}
+	text, err := os.ReadFile(costs)
+	if lines := strings.Count(string(text), "\n"); err != nil || lines < 5 || strings.Count(string(text), `"plain":"`) != lines {
+		t.Errorf("costs of plain runs: %s, %v", text, err)
 	}
 	var all []simulator.Deviated
 	begin := max(strings.Index(out, "["), 0)

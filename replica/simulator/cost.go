@@ -13,16 +13,17 @@ import (
 // message that is not sent again until something else has it be sent.
 type Cost struct {
 	Seed     uint64        `json:"seed"`
-	Reads    time.Duration `json:"reads"`    // that clients waited for the answers to them that they got, in sum
-	Updates  time.Duration `json:"updates"`  // the same of writes and rmws
-	Unknown  int           `json:"unknown"`  // operations whose outcome nobody was told
-	Unready  time.Duration `json:"unready"`  // for how long a change, a failover or a member was not done
-	Lasted   time.Duration `json:"lasted"`   // all of it
-	Messages uint64        `json:"messages"` // of members, that were sent
-	Bytes    uint64        `json:"bytes"`    // of those
-	Batches  uint64        `json:"batches"`  // of records, that members wrote
-	Stored   int           `json:"stored"`   // bytes of records on disks, in the end
-	Held     int           `json:"held"`     // what members hold in memory in the end, in bytes of its digests' texts
+	Plain    string        `json:"plain,omitempty"` // which plain run it was (Deviations); empty: it was none
+	Reads    time.Duration `json:"reads"`           // that clients waited for the answers to them that they got, in sum
+	Updates  time.Duration `json:"updates"`         // the same of writes and rmws
+	Unknown  int           `json:"unknown"`         // operations whose outcome nobody was told
+	Unready  time.Duration `json:"unready"`         // for how long a change, a failover or a member was not done
+	Lasted   time.Duration `json:"lasted"`          // all of it
+	Messages uint64        `json:"messages"`        // of members, that were sent
+	Bytes    uint64        `json:"bytes"`           // of those
+	Batches  uint64        `json:"batches"`         // of records, that members wrote
+	Stored   int           `json:"stored"`          // bytes of records on disks, in the end
+	Held     int           `json:"held"`            // what members hold in memory in the end, in bytes of its digests' texts
 }
 
 // cost is that of a run that has ended.

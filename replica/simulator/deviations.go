@@ -46,6 +46,7 @@ type Deviated struct {
 // DeviationReport is what a search for deviations found.
 type DeviationReport struct {
 	Runs     int
+	Costs    []Cost     // of the plain runs, as they are
 	Deviated []Deviated // by plain run, and kind
 	Failure  *Failure   // the first, by plain run and deviation; nil: all was as it must be
 	By       string     // which deviation from which plain run it was
@@ -90,7 +91,7 @@ func (d Deviations) Run(ctx context.Context) (report DeviationReport) {
 	plains := schedule.Plains(d.Seed, d.Members, d.Options)
 	plain := make([]Outcome, len(plains))
 	for i, p := range plains {
-		plain[i], _ = play(ctx, p.Schedule, d.Start, watch{timed: true})
+		plain[i], _ = play(ctx, p.Schedule, d.Start, watch{timed: true, weighed: true})
 		report.Runs++
 		if ctx.Err() != nil {
 			return report
@@ -99,6 +100,8 @@ func (d Deviations) Run(ctx context.Context) (report DeviationReport) {
 			report.Failure, report.By = f, "the plain run: "+p.Name
 			return report
 		}
+		plain[i].cost.Plain = p.Name
+		report.Costs = append(report.Costs, plain[i].cost)
 		for _, one := range d.deviations(p.Schedule, plain[i].course) {
 			jobs = append(jobs, &job{plain: i, deviation: one})
 		}

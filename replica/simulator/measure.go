@@ -81,8 +81,7 @@ type Measured struct {
 	Operations int                 // started, warm-up and final reads included
 	History    []history.Operation // all of them
 	Events     uint64              // of the simulator
-	Messages   uint64              // that members and witnesses sent each other
-	Batches    uint64              // of records that members wrote
+	Cost       Cost                // of all of it
 	Faults     int                 // injected
 }
 
@@ -113,6 +112,7 @@ func Measure(ctx context.Context, x Experiment) (Measured, error) {
 	if x.Progress != nil {
 		w.Progress = func() { x.Progress(w.Now, w.Clients.Recorder.Len()) }
 	}
+	w.Network.Weighed = true
 	m := Measured{Report: workload.NewReport()}
 	edge := x.Duration / 12
 	for i := range len(env.Network.Sites) * x.Clients {
@@ -143,7 +143,7 @@ func Measure(ctx context.Context, x Experiment) (Measured, error) {
 	operations := w.Clients.Recorder.Operations()
 	m.History = operations
 	m.Operations, m.Events, m.Faults = len(operations), w.Events, len(s.Faults)
-	m.Messages, m.Batches = w.Network.Carried, w.Batches
+	m.Cost = w.cost(x.Seed, operations, 0)
 	if class == "" {
 		class, reason = w.judge(operations, cmp.Or(x.judgeFor, measureCheck))
 	}

@@ -121,6 +121,13 @@ func (nd *Node) judgeOutcome(who asked, result register.Result) {
 		nd.Name(), who.client.Name, op.Key))
 }
 
+// judgeRefusal judges that nothing but an rmw is refused: no function decides on what is read or written.
+func (nd *Node) judgeRefusal(who asked, result register.Result) {
+	if op := &who.client.Operation; result.Status == register.Failed && op.Kind != register.RMW && who.client.Attempt == who.attempt {
+		nd.World.Breaches(fmt.Errorf("%s refuses %s's %v of %q: %s", nd.Name(), who.client.Name, op.Kind, op.Key, result.Message))
+	}
+}
+
 // JudgeStates judges that the states of members are the same after the same entry of the log, of protocols that
 // have one.
 func (w *Cluster) JudgeStates() {

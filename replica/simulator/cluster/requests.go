@@ -84,6 +84,7 @@ func (nd *Node) complete(completions []protocol.Completion) {
 			nd.World.judgeAnswered(nd, who.client.Operation, c.Result)
 		}
 		nd.judgeOutcome(who, c.Result)
+		nd.judgeRefusal(who, c.Result)
 		nd.respond(who, c.Result.Behind(who.waited))
 	}
 }

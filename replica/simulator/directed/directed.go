@@ -64,6 +64,7 @@ var kinds = []Kind{
 	{"half-writes-in-shards", []string{"gryffrsc"}, five, "the same with keys of two shards", of(HalfWritesInShards)},
 
 	{"lost-leaders", nil, nil, "a member is lost, perhaps with others, after few have heard it", LostLeaders},
+	{"states-in-pages", nil, nil, "who was away gets the state in many pages, of which some are lost", StatesInPages},
 	{"leaders-heard-by-one", leaders, five, "one other hears a leader, and clients at both go on", of(LeadersHeardByOne)},
 	{"leaders-hardly-heard", leaders, threeOrFive, "one other at most hears a leader", of(LeadersHardlyHeard)},
 	{"leaders-cut-off", leaders, threeOrFive, "a leader appends what nobody hears, others go on, and logs are short", of(LeadersCutOff)},

@@ -26,21 +26,22 @@ const byChance = 1e-8
 // overall is how many times what they were the costs of the schedules that differ have to be, in sum.
 const overall = 1.005
 
-// measures are what is compared of a cost, by what people are told.
+// measures are what is compared of a cost, by what people are told, with how much more of it is little in a plain run.
 var measures = []struct {
-	what string
-	of   func(simulator.Cost) float64
+	what   string
+	of     func(simulator.Cost) float64
+	little float64
 }{
-	{"reads take longer", func(c simulator.Cost) float64 { return c.Reads.Seconds() }},
-	{"updates take longer", func(c simulator.Cost) float64 { return c.Updates.Seconds() }},
-	{"more outcomes are unknown", func(c simulator.Cost) float64 { return float64(c.Unknown) }},
-	{"members are not done for longer", func(c simulator.Cost) float64 { return c.Unready.Seconds() }},
-	{"it lasts longer", func(c simulator.Cost) float64 { return c.Lasted.Seconds() }},
-	{"more messages", func(c simulator.Cost) float64 { return float64(c.Messages) }},
-	{"more bytes of messages", func(c simulator.Cost) float64 { return float64(c.Bytes) }},
-	{"more batches of records", func(c simulator.Cost) float64 { return float64(c.Batches) }},
-	{"more is stored in the end", func(c simulator.Cost) float64 { return float64(c.Stored) }},
-	{"more is held in memory in the end", func(c simulator.Cost) float64 { return float64(c.Held) }},
+	{"reads take longer", func(c simulator.Cost) float64 { return c.Reads.Seconds() }, 0.1},
+	{"updates take longer", func(c simulator.Cost) float64 { return c.Updates.Seconds() }, 0.1},
+	{"more outcomes are unknown", func(c simulator.Cost) float64 { return float64(c.Unknown) }, 1},
+	{"members are not done for longer", func(c simulator.Cost) float64 { return c.Unready.Seconds() }, 0.05},
+	{"it lasts longer", func(c simulator.Cost) float64 { return c.Lasted.Seconds() }, 0.1},
+	{"more messages", func(c simulator.Cost) float64 { return float64(c.Messages) }, moreOnce},
+	{"more bytes of messages", func(c simulator.Cost) float64 { return float64(c.Bytes) }, 0},
+	{"more batches of records", func(c simulator.Cost) float64 { return float64(c.Batches) }, moreOnce},
+	{"more is stored in the end", func(c simulator.Cost) float64 { return float64(c.Stored) }, 0},
+	{"more is held in memory in the end", func(c simulator.Cost) float64 { return float64(c.Held) }, 0},
 }
 
 // manySchedules is how many it takes to tell chance from what costs a little more.
@@ -88,17 +89,23 @@ func weigh(ctx context.Context, program, mutant string, h hunt, first, count int
 	if v, err = search(ctx, program, mutant, h, first, count); err != nil || v.how != "" {
 		return nil, v, err
 	}
+	all, err = readCosts(path)
+	return all, v, err
+}
+
+// readCosts reads a file of costs.
+func readCosts(path string) (all []simulator.Cost, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, v, err
+		return nil, err
 	}
 	defer file.Close()
 	for lines := json.NewDecoder(file); ; {
 		var c simulator.Cost
 		if err := lines.Decode(&c); errors.Is(err, io.EOF) {
-			return all, v, nil
+			return all, nil
 		} else if err != nil {
-			return nil, v, fmt.Errorf("%s: %w", path, err)
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		all = append(all, c)
 	}

@@ -3,14 +3,19 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/georegister/georegister/replica/simulator"
 )
 
 // deviated is what came of the deviations of a kind from a plain run, as `simulate --deviations -o json` tells it.
@@ -22,15 +27,25 @@ type deviated struct {
 	Messages, Most   int
 }
 
-// plainRuns are the deviations of the code without a mutant, by protocol and how many they are. The zero value has none.
-type plainRuns struct{ once[[]deviated] }
+// plainRuns are those of the code without a mutant and their deviations, by protocol and how many deviations they are.
+// The zero value has none.
+type plainRuns struct{ once[played] }
+
+// played is what plain runs cost, and what came of deviations from them.
+type played struct {
+	costs    []simulator.Cost
+	deviated []deviated
+}
 
 // seeds are those of plain runs in which something has to cost more with a mutant, each time: whatever changes the order
 // of events has operations meet in another way, and some of them take longer by that in one run.
 var seeds = []int{1, 2, 3}
 
+// least is how many deviations of each plain run are tried where only what plain runs cost is compared.
+const least = 1
+
 // try runs the deviations of a package's protocols with a mutant, so many of each plain run, and notes the first that
-// goes wrong, or else what costs more than without, with each seed.
+// goes wrong, or else what costs more than without, with each seed. Of the least, only the plain runs themselves do.
 func (all *plainRuns) try(ctx context.Context, program, folder string, known *result, runs int) error {
 	for _, p := range protocolsOf[folder] {
 		var cost map[string]string
@@ -47,7 +62,10 @@ func (all *plainRuns) try(ctx context.Context, program, folder string, known *re
 				known.Found, known.How, known.By, known.Reason = "deviation", v.how, p, v.reason
 				return nil
 			}
-			more := costlier(was, is)
+			more := costlierRuns(was.costs, is.costs)
+			if runs > least {
+				maps.Copy(more, costlier(was.deviated, is.deviated))
+			}
 			if seed == seeds[0] {
 				cost = more
 			}
@@ -66,8 +84,8 @@ func (all *plainRuns) try(ctx context.Context, program, folder string, known *re
 	return nil
 }
 
-func (all *plainRuns) without(ctx context.Context, program, protocol string, runs, seed int) ([]deviated, error) {
-	return all.of(fmt.Sprint(protocol, " ", runs, " ", seed), func() ([]deviated, error) {
+func (all *plainRuns) without(ctx context.Context, program, protocol string, runs, seed int) (played, error) {
+	return all.of(fmt.Sprint(protocol, " ", runs, " ", seed), func() (played, error) {
 		d, v, err := deviate(ctx, program, "", protocol, runs, seed)
 		if err == nil && v.how != "" {
 			err = fmt.Errorf("the code without a mutant goes wrong too, with %d deviations of %s and seed %d: %s: %s", runs,
@@ -80,28 +98,37 @@ func (all *plainRuns) without(ctx context.Context, program, protocol string, run
 var wrong = regexp.MustCompile(`(?m)^(?:Error: |georegister: )?(.*): seed \d+: ([a-z]+): (.*)$`)
 
 func deviate(ctx context.Context, program, mutant, protocol string, runs, seed int) (
-	all []deviated, v verdict, err error,
+	all played, v verdict, err error,
 ) {
+	to, err := os.MkdirTemp("", "costs-")
+	if err != nil {
+		return all, v, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(to)) }()
+	path := filepath.Join(to, "costs")
 	arguments := []string{"simulate", "--shrink=false", "--protocol", protocol, "--deviations", strconv.Itoa(runs),
-		"--seed", strconv.Itoa(seed), "--output", "json"}
+		"--seed", strconv.Itoa(seed), "--output", "json", "--costs", path}
 	out, err := run(ctx, program, mutant, arguments)
 	if ctx.Err() != nil {
-		return nil, v, ctx.Err()
+		return all, v, ctx.Err()
 	}
 	if err == nil {
 		begin := strings.Index(out, "[")
 		if begin < 0 {
-			return nil, v, fmt.Errorf("%s: %v: no figures\n%s", mutant, arguments, out)
+			return all, v, fmt.Errorf("%s: %v: no figures\n%s", mutant, arguments, out)
 		}
-		return all, v, json.NewDecoder(strings.NewReader(out[begin:])).Decode(&all)
+		if all.costs, err = readCosts(path); err != nil {
+			return all, v, err
+		}
+		return all, v, json.NewDecoder(strings.NewReader(out[begin:])).Decode(&all.deviated)
 	}
 	if m := wrong.FindStringSubmatch(out); m != nil {
-		return nil, verdict{how: m[2], reason: m[1] + ": " + m[3]}, nil
+		return all, verdict{how: m[2], reason: m[1] + ": " + m[3]}, nil
 	}
 	if m := crash.FindStringSubmatch(out); m != nil {
-		return nil, verdict{how: "panic", reason: strings.TrimSpace(m[1])}, nil
+		return all, verdict{how: "panic", reason: strings.TrimSpace(m[1])}, nil
 	}
-	return nil, v, fmt.Errorf("%s: %v: %w\n%s", mutant, arguments, err, out)
+	return all, v, fmt.Errorf("%s: %v: %w\n%s", mutant, arguments, err, out)
 }
 
 // Of the deviations of a kind, operations have to be so much slower than without the mutant in the mean, or one of them,
@@ -112,6 +139,35 @@ const (
 	moreOnce   = 12
 	moreMean   = 2
 )
+
+// quarter is how many times what it was a cost of a plain run has to be. Where it had as many messages and batches, it
+// has gone the same way, and nothing else differs by chance: then costlierAlike.
+const quarter = 1.25
+
+// costlierRuns says what plain runs cost more of with a mutant, by what it is.
+func costlierRuns(was, is []simulator.Cost) map[string]string {
+	before, found := map[string]simulator.Cost{}, map[string]string{}
+	for _, a := range was {
+		before[a.Plain] = a
+	}
+	for _, b := range is {
+		a, known := before[b.Plain]
+		if !known {
+			continue
+		}
+		more := quarter
+		if a.Messages == b.Messages && a.Batches == b.Batches {
+			more = costlierAlike
+		}
+		for _, m := range measures {
+			if x, y := m.of(a), m.of(b); y > more*x+m.little {
+				name := b.Plain + ": " + m.what
+				found[name] = fmt.Sprintf("%s: %s, not %s", name, figure(y), figure(x))
+			}
+		}
+	}
+	return found
+}
 
 // costlier says what costs more with a mutant, by what it is.
 func costlier(was, is []deviated) map[string]string {

@@ -12,7 +12,8 @@ import (
 )
 
 // experiment is a run without faults. What a mutant makes slower or costlier in it is found: latencies are what a fast
-// path, or to ask the nearest alone, is for, and no history tells of them, nor of messages that nobody needs.
+// path, or to ask the nearest alone, is for, and no history tells of them, nor of messages that nobody needs, of what
+// they need not say, or of memory that is never let go.
 type experiment struct{ by, sites, workload, conflict string }
 
 var experiments = []experiment{
@@ -24,8 +25,8 @@ var experiments = []experiment{
 	{"rmws of three", "3", "0:0:100", "0.3"},
 }
 
-// slower is how many times what it was a latency has to be, in each of the two figures that are compared, or the number
-// of messages or batches: a mutant may change the order of events, and so any figure a little.
+// slower is how many times what it was a latency has to be, in each of the two figures that are compared, or a cost of
+// an operation: a mutant may change the order of events, and so any figure a little.
 const slower = 1.1
 
 // figures are what an experiment says of a kind of operation, of all sites or of one.
@@ -45,11 +46,24 @@ type measured struct {
 		Overall figures            `json:"overall"`
 		Sites   map[string]figures `json:"sites"`
 	} `json:"operations"`
-	messages, batches float64 // for each operation
+	costs []float64 // by their place in perOperation
 }
 
-// costs is where the program tells how many operations there were, messages, and batches of records.
-var costs = regexp.MustCompile(`: (\d+) operations, \d+ faults, (\d+) messages, (\d+) batches`)
+// costs is where the program tells how many operations there were, and what perOperation lists.
+var costs = regexp.MustCompile(`: (\d+) operations, \d+ faults, (\d+) messages, (\d+) batches written, ` +
+	`(\d+) bytes sent, (\d+) stored and (\d+) held in the end`)
+
+// perOperation are the costs of an operation.
+var perOperation = []string{
+	"messages", "batches of records", "bytes of messages", "bytes stored in the end", "bytes held in memory in the end",
+}
+
+// Where the first sameRun costs are what they were, the run has gone the same way, and no other cost differs by chance:
+// costlierAlike is how many times what it was each has to be then.
+const (
+	sameRun       = 2
+	costlierAlike = 1.01
+)
 
 // measurements are those of the code without a mutant, by protocol and experiment. The zero value has none.
 type measurements struct{ once[measured] }
@@ -100,9 +114,10 @@ func measure(ctx context.Context, program, mutant, protocol string, e experiment
 	}
 	if told := costs.FindStringSubmatch(out); told != nil {
 		operations, _ := strconv.ParseFloat(told[1], 64)
-		messages, _ := strconv.ParseFloat(told[2], 64)
-		batches, _ := strconv.ParseFloat(told[3], 64)
-		m.messages, m.batches = messages/operations, batches/operations
+		for _, text := range told[2:] {
+			cost, _ := strconv.ParseFloat(text, 64)
+			m.costs = append(m.costs, cost/operations)
+		}
 	}
 	return m, nil
 }
@@ -126,11 +141,17 @@ func compare(was, is measured) (how, why string) {
 			}
 		}
 	}
-	switch {
-	case is.messages > slower*was.messages:
-		return "costlier", fmt.Sprintf("%.2f messages for each operation, not %.2f", is.messages, was.messages)
-	case is.batches > slower*was.batches:
-		return "costlier", fmt.Sprintf("%.2f batches of records for each operation, not %.2f", is.batches, was.batches)
+	if len(was.costs) != len(is.costs) {
+		return "", "" // it did not tell
+	}
+	more := slower
+	if len(is.costs) > sameRun && slices.Equal(was.costs[:sameRun], is.costs[:sameRun]) {
+		more = costlierAlike
+	}
+	for i, cost := range is.costs {
+		if cost > more*was.costs[i] {
+			return "costlier", fmt.Sprintf("%.2f %s for each operation, not %.2f", cost, perOperation[i], was.costs[i])
+		}
 	}
 	return "", ""
 }

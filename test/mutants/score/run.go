@@ -76,15 +76,19 @@ func (r *runner) steps() (all []step) {
 			return r.as.measure(ctx, program, s.Package, known)
 		},
 	})
+	deviates := func(name string, runs int) {
+		all = append(all, step{
+			name, func(known *result) bool { return known.Deviated >= runs },
+			func(ctx context.Context, program string, s *generate.Site, known *result) error {
+				return r.plain.try(ctx, program, s.Package, known, runs)
+			},
+		})
+	}
 	searches(min(30, r.schedules))
 	searches(min(100, r.schedules))
 	searches(min(300, r.schedules))
-	all = append(all, step{
-		fmt.Sprintf("%d deviations", r.deviations), func(known *result) bool { return known.Deviated >= r.deviations },
-		func(ctx context.Context, program string, s *generate.Site, known *result) error {
-			return r.plain.try(ctx, program, s.Package, known, r.deviations)
-		},
-	})
+	deviates("plain runs", least)
+	deviates(fmt.Sprintf("%d deviations", r.deviations), r.deviations)
 	searches(min(3000, r.schedules))
 	all = append(all, step{
 		"explorer", func(known *result) bool { return known.Explored || r.explore == 0 },

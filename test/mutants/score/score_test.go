@@ -166,6 +166,56 @@ func TestCostlier(t *testing.T) {
 	}
 }
 
+// A plain run that costs a quarter more with a mutant is found, and one that goes the same way if it costs a little more.
+func TestCostlierRuns(t *testing.T) {
+	was := simulator.Cost{
+		Plain: "operations", Updates: 4 * time.Second, Unready: time.Second, Messages: 400, Bytes: 9000, Batches: 90, Held: 5000,
+	}
+	for _, c := range []struct {
+		what   string
+		change func(*simulator.Cost)
+		found  bool
+	}{
+		{"as much", func(*simulator.Cost) {}, false},
+		{"another one", func(c *simulator.Cost) { c.Plain, c.Held = "another one", 9000 }, false},
+		{"more memory, and the same way", func(c *simulator.Cost) { c.Held += 100 }, true},
+		{"hardly more memory", func(c *simulator.Cost) { c.Held += 40 }, false},
+		{"more memory, and another way", func(c *simulator.Cost) { c.Held += 100; c.Messages-- }, false},
+		{"much more memory", func(c *simulator.Cost) { c.Held *= 2; c.Messages-- }, true},
+		{"longer, and another way", func(c *simulator.Cost) { c.Unready += 200 * time.Millisecond; c.Messages++ }, false},
+		{"much longer", func(c *simulator.Cost) { c.Unready *= 2; c.Messages++ }, true},
+		{"a few messages", func(c *simulator.Cost) { c.Messages += 110 }, false},
+		{"messages", func(c *simulator.Cost) { c.Messages += 120 }, true},
+	} {
+		is := was
+		c.change(&is)
+		if found := costlierRuns([]simulator.Cost{was}, []simulator.Cost{is}); len(found) > 0 != c.found {
+			t.Errorf("%s: %v", c.what, found)
+		}
+	}
+}
+
+// Nor do experiments that go the same way differ by chance.
+func TestCostsOfExperiments(t *testing.T) {
+	was := measured{costs: []float64{10, 2, 500, 60, 700}}
+	for _, c := range []struct {
+		costs []float64
+		found bool
+	}{
+		{was.costs, false},
+		{[]float64{10, 2, 500, 60, 720}, true},
+		{[]float64{10, 2, 504, 60, 700}, false},
+		{[]float64{9, 2, 540, 64, 760}, false},
+		{[]float64{9, 2, 560, 60, 700}, true},
+		{[]float64{12, 2, 500, 60, 700}, true},
+		{nil, false},
+	} {
+		if how, why := compare(was, measured{costs: c.costs}); (how != "") != c.found {
+			t.Errorf("%v: %s, %s", c.costs, how, why)
+		}
+	}
+}
+
 // Schedules that cost more with a mutant, nearly each of those that differ, tell of it; those that cost more as often as
 // less do not, nor those that cost hardly more.
 func TestMoreCosts(t *testing.T) {
