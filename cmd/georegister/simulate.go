@@ -143,7 +143,8 @@ func newSimulateCommand() *cobra.Command {
 				return errors.New(
 					"--digests: it is of the schedules of --soak as they are; give --soak, and leave --lose out")
 			}
-			if f.costs != "" && (f.soak == 0 && f.deviations == 0 || f.lose > 0 || f.learn || f.protocol == allProtocols) {
+			none := f.soak == 0 && f.deviations == 0
+			if f.costs != "" && (none || f.lose > 0 || f.learn || f.protocol == allProtocols) {
 				return errors.New("--costs: it is of the schedules of --soak as they are, or of the plain runs of " +
 					"--deviations, of one protocol; give these, and leave --lose and --learn out")
 			}
@@ -208,8 +209,8 @@ func newSimulateCommand() *cobra.Command {
 	flags.BoolVar(&f.digests, "digests", false,
 		"with --soak: print a digest of what happened in each 100 schedules, to compare two versions of the program by")
 	flags.StringVar(&f.costs, "costs", "",
-		"with --soak or --deviations: write what each schedule or plain run cost into this file, a line of JSON each, to "+
-			"compare two versions of the program by")
+		"with --soak or --deviations: write what each schedule or plain run cost into this file, a line of JSON each, "+
+			"to compare two versions of the program by")
 	return c
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/simulator/cluster"
 	"github.com/georegister/georegister/replica/simulator/network"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -14,6 +15,7 @@ type course struct {
 	sent    []network.Noted // messages, by their numbers, until faults were over
 	syncs   uint64          // fsyncs until then
 	unready time.Duration   // for how long a change, a failover or a member was not done until then
+	copying time.Duration   // for how long a member had a part of a partition's state only, until then
 	tail    uint64          // messages in the last part before that
 	names   []client        // in the order of their first operations
 	took    map[string][]time.Duration
@@ -40,6 +42,9 @@ func (w *run) follow() *course {
 		if w.unready() {
 			c.unready += interval
 		}
+		if w.copying() {
+			c.copying += interval
+		}
 		w.After(interval, look)
 	}
 	w.After(interval, look)
@@ -57,6 +62,11 @@ func (w *run) unready() bool {
 	return slices.ContainsFunc(w.Made[w.Manager.Record].Members, func(m view.Member) bool {
 		return !w.Nodes[m.ID-1].Gone && !w.Nodes[m.ID-1].Voter()
 	})
+}
+
+// copying reports whether a member fetches a copy of a partition's state.
+func (w *run) copying() bool {
+	return w.Environment.Partitioned != nil && slices.ContainsFunc(w.Nodes, (*cluster.Node).Copies)
 }
 
 // end is the course of a run that has ended.

@@ -143,7 +143,7 @@ func Measure(ctx context.Context, x Experiment) (Measured, error) {
 	operations := w.Clients.Recorder.Operations()
 	m.History = operations
 	m.Operations, m.Events, m.Faults = len(operations), w.Events, len(s.Faults)
-	m.Cost = w.cost(x.Seed, operations, 0)
+	m.Cost = w.cost(x.Seed, operations, &course{})
 	if class == "" {
 		class, reason = w.judge(operations, cmp.Or(x.judgeFor, measureCheck))
 	}

@@ -9,8 +9,10 @@ import (
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/raft"
 	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/directed"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // shortLog makes members that were cut off for a while fetch each other's state.
@@ -72,4 +74,10 @@ func TestMistakesOfRaftAreFound(t *testing.T) {
 	})
 	limits := schedule.Options{Faults: append(sameMembers(), faults.Limits), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	mustFindEach(t, Member(shortRaft), byClass(found(check.Stuck)), []hunt{{"raft/leave-refused", limits, 0, 500}})
+	pages := func(seed uint64) schedule.Schedule {
+		return directed.StatesInPages(seed, schedule.Options{RMWs: schedule.ManyRMWs})
+	}
+	mutants.Build(t).Run(t, "raft/ask-once-for-a-page", "raft/ask-once-for-a-page", func(t *testing.T) {
+		mustFind(t, pages, Member(raft.Factory), 0, 200, found(check.Stuck))
+	})
 }

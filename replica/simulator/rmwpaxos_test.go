@@ -85,6 +85,9 @@ func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 	insist := Member(rmwpaxos.FactoryWith(rmwpaxos.Options{Insist: true}))
 	t.Run("insist", func(t *testing.T) { mustNotFind(t, reordered, insist, 300) })
 	program := mutants.Build(t)
+	program.Run(t, "rmwpaxos/help-by-no-name", "rmwpaxos/help-by-no-name", func(t *testing.T) {
+		mustFind(t, drawn(many), Member(rmwpaxos.Factory), 0, 500, found(check.Breach))
+	})
 	program.Run(t, "rmwpaxos/equal-numbers", "rmwpaxos/equal-numbers", func(t *testing.T) {
 		mustFind(t, reordered, insist, 80, 2000, harm)
 	})

@@ -139,7 +139,7 @@ func play(ctx context.Context, s schedule.Schedule, start Start, wanted watch) (
 		o.course = c.end(w)
 	}
 	if wanted.weighed {
-		o.cost = w.cost(s.Seed, o.History, c.unready)
+		o.cost = w.cost(s.Seed, o.History, c)
 	}
 	return o, w.Diagram.String()
 }

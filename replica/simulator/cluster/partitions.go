@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/georegister/georegister/replica/membership"
@@ -83,6 +84,11 @@ func (nd *Node) parts() (all []membership.Part) {
 		})
 	}
 	return all
+}
+
+// Copies reports whether the node fetches a copy of a partition's state.
+func (nd *Node) Copies() bool {
+	return !nd.Gone && !nd.Down && slices.ContainsFunc(nd.parts(), func(p membership.Part) bool { return p.Copying })
 }
 
 // hears lists the members and witnesses that the node had something from lately: who was up, and reached it. Faults of

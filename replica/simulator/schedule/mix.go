@@ -100,6 +100,7 @@ func directed(seed uint64, options Options) (s Schedule, is bool) {
 	}
 	if s.Environment.Tuning == (protocol.Tuning{}) {
 		s.drawLimits(options)
+		s.Environment.Tuning.Uncommitted = 0 // many clients work all the time: one entry after the other takes too long
 	}
 	s.drawInFlight(options)
 	if options.Regular && !s.Environment.Regular {
