@@ -121,6 +121,7 @@ func TestRareMutantsOfFragmentsAreFound(t *testing.T) {
 	program := mutants.Build(t)
 	for mutant, draw := range map[string]func(uint64) schedule.Schedule{
 		"layered/vote-without-fragments": directed.DisksLostInTurn, "layered/give-up-early": directed.DisksLostInTurn,
+		"layered/trust-fragments": directed.FragmentsMisread,
 		"layered/count-lost-disk": directed.DisksLostInTurn, "layered/submit-before-persist": directed.MetadataAtFew,
 	} { // order is irrelevant: each is a test
 		// Clients wait for a value for good.

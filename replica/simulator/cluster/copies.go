@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -137,4 +138,46 @@ func (nd *Node) Wipe() {
 	nd.Lost, nd.Rotten, nd.Older, nd.Acted, nd.Used = true, false, false, 0, 0
 	nd.World.Diagram.Happened("%d loses its disk", nd.Index+1)
 	nd.forget()
+}
+
+// fragmentPieces begins the keys of the records that have fragments of large values (package layered).
+const fragmentPieces = 'y'
+
+// Misread has the node's disk give other fragments of large values than it has, until it is undone; once.
+func (nd *Node) Misread() (undo func()) {
+	if nd.misreads {
+		return func() {}
+	}
+	nd.misreads = true
+	nd.World.Diagram.Note(nd.Index, "its disk gives other fragments than it has")
+	var all []func()
+	for _, s := range nd.Shards {
+		disk := s.Disk
+		for key, is := range disk.Records { // order is irrelevant: each record is changed by itself
+			var pieces peerv1.FragmentPieces
+			if key[0] != fragmentPieces || pieces.UnmarshalVT(is) != nil {
+				continue
+			}
+			for _, p := range pieces.Pieces {
+				for i := range p.Data {
+					p.Data[i]++
+				}
+			}
+			given, err := pieces.MarshalVT()
+			if err != nil {
+				continue
+			}
+			disk.Records[key] = given
+			all = append(all, func() {
+				if bytes.Equal(disk.Records[key], given) {
+					disk.Records[key] = is
+				}
+			})
+		}
+	}
+	return func() {
+		for _, u := range all {
+			u()
+		}
+	}
 }

@@ -23,7 +23,7 @@ func (nd *Node) speaker(shard int) invariant.Speaker {
 
 // noteLeaving notes a message that leaves.
 func (w *Cluster) noteLeaving(from *Node, shard int, e *protocol.Envelope) {
-	if w.judged() {
+	if w.judged() && !(from.misreads && e.Message.Kind == peerv1.Kind_FRAGMENT_FETCHED) {
 		w.invariants.Leaves(from.speaker(shard), e.Message, w.holders(shard))
 	}
 }

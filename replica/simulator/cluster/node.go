@@ -33,21 +33,22 @@ type Node struct {
 	Clock machine.Clock
 
 	// The process. Events of an earlier process carry a lower life and are void.
-	life    uint32
-	cut     int // how many of 1000 messages of earlier processes are lost
-	Down    bool
-	Inbox   []Input
-	armed   bool // a turn is scheduled
-	timers  timers
-	Paused  bool
-	Since   time.Duration    // when it was paused last
-	Slow    *faults.Injected // nil: it is as fast as ever
-	Rotten  bool             // its disk is damaged, which the next process will find
-	Older   bool             // its disk was put back from an older copy that lacks batches, and was not wiped since
-	Acted   uint32           // the last boot in which a process came to believe its disk
-	Used    uint32           // that one of the disk before it was put back; 0: it was not
-	trusted bool             // it has voted on a disk that was put back
-	Lost    bool             // its disk was lost, and it does not vote again yet; or it is gone
+	life     uint32
+	cut      int // how many of 1000 messages of earlier processes are lost
+	Down     bool
+	Inbox    []Input
+	armed    bool // a turn is scheduled
+	timers   timers
+	Paused   bool
+	Since    time.Duration    // when it was paused last
+	Slow     *faults.Injected // nil: it is as fast as ever
+	Rotten   bool             // its disk is damaged, which the next process will find
+	Older    bool             // its disk was put back from an older copy that lacks batches, and was not wiped since
+	Acted    uint32           // the last boot in which a process came to believe its disk
+	Used     uint32           // that one of the disk before it was put back; 0: it was not
+	misreads bool             // its disk has given other fragments than it has
+	trusted  bool             // it has voted on a disk that was put back
+	Lost     bool             // its disk was lost, and it does not vote again yet; or it is gone
 
 	disk  string // the name of the present one
 	named int    // which that is of those it has had

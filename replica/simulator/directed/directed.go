@@ -90,6 +90,7 @@ var kinds = []Kind{
 
 	{"all-exchanged", fragments, five, "all members are exchanged, and some of the new ones are cut off", of(AllExchanged)},
 	{"disks-lost-in-turn", fragments, five, "disks are lost one after the other while a member lacks fragments", of(DisksLostInTurn)},
+	{"fragments-misread", fragments, five, "a disk gives other fragments than it has", of(FragmentsMisread)},
 	{"metadata-at-few", fragments, five, "metadata is at few when the writer crashes, and nobody reads", of(MetadataAtFew)},
 
 	{"changes-in-turn", quorums, five, "one of five stays in two changes, with a write between them", of(ChangesInTurn)},

@@ -98,3 +98,36 @@ func MetadataAtFew(seed uint64) schedule.Schedule {
 	s.Settle = begin + rest + 100*ms
 	return s
 }
+
+// FragmentsMisread makes a schedule in which one or two disks give other fragments of large values than they have, while
+// these are read. A member may have been cut off while they were written, so that it makes its fragments of the others'.
+func FragmentsMisread(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	s, draw := Pentagon(seed)
+	s.Environment.Losses, s.Environment.Data = 1, 3
+	keys, begin := 1+draw.Below(4), 200*ms
+	key := func() string { return schedule.MixedPrefix + strconv.Itoa(draw.Below(keys)) }
+	for i := range 2 * keys {
+		op := register.Operation{Kind: register.Write, Key: key(), Value: register.Value(fmt.Sprintf("%064d", i))}
+		s.Clients = append(s.Clients, schedule.Plan{Home: draw.Below(5), Operations: []schedule.Planned{{At: draw.Between(0, begin), Operation: op}}})
+	}
+	if draw.Chance(500) {
+		away := draw.Between(0, begin/2)
+		s.Faults = []faults.Fault{{
+			Kind: faults.Partition, Everywhere: true, At: away, For: begin + draw.Between(0, 50*ms) - away, Side: 1 << draw.Below(5), Rate: 1000,
+		}}
+	}
+	end := begin + draw.Between(200*ms, 500*ms)
+	for range 1 + draw.Below(2) {
+		at := begin + draw.Between(0, 100*ms)
+		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Misread, Node: draw.Below(5), At: at, For: end - at})
+	}
+	s.Settle = end + 200*ms
+	for home := range 5 {
+		work(&s, draw, home, begin+draw.Between(0, 50*ms), s.Settle, 10*ms, 60*ms, func() register.Operation {
+			return register.Operation{Kind: register.Read, Key: key()}
+		})
+	}
+	s.SortFaults()
+	return s
+}

@@ -93,6 +93,9 @@ func (w *Injector) begin(f *faults.Injected) {
 		}
 		nd.Slow, f.Active = f, true
 		w.After(f.For, func() { w.end(f) })
+	case faults.Misread:
+		f.Hit = w.working(nd)
+		w.After(f.For, nd.Misread())
 	case faults.Skew:
 		f.Hit = w.working(nd)
 		shown := time.Duration(nd.Clock.Read(w.Now))
