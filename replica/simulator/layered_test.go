@@ -123,6 +123,7 @@ func TestRareMutantsOfFragmentsAreFound(t *testing.T) {
 		"layered/vote-without-fragments": directed.DisksLostInTurn, "layered/give-up-early": directed.DisksLostInTurn,
 		"layered/trust-fragments": directed.FragmentsMisread,
 		"layered/count-lost-disk": directed.DisksLostInTurn, "layered/submit-before-persist": directed.MetadataAtFew,
+		"gus/resume-without-tag": directed.HeldBackInAChange,
 	} { // order is irrelevant: each is a test
 		// Clients wait for a value for good.
 		program.Run(t, mutant, mutant, func(t *testing.T) { mustFind(t, draw, fragmented(), 0, 4000, nil) })

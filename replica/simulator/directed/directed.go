@@ -93,6 +93,8 @@ var kinds = []Kind{
 	{"fragments-misread", fragments, five, "a disk gives other fragments than it has", of(FragmentsMisread)},
 	{"metadata-at-few", fragments, five, "metadata is at few when the writer crashes, and nobody reads", of(MetadataAtFew)},
 
+	{"held-back-in-a-change", fragments, five, "a disk with acknowledged fragments is lost, and members change", of(HeldBackInAChange)},
+
 	{"changes-in-turn", quorums, five, "one of five stays in two changes, with a write between them", of(ChangesInTurn)},
 	{"left-behind", quorums, three, "who leaves is told late, and read", of(LeftBehind)},
 	{"changes-unheard", quorums, three, "who stays is cut off from those who leave", of(ChangesUnheard)},

@@ -131,3 +131,42 @@ func FragmentsMisread(seed uint64) schedule.Schedule {
 	s.SortFaults()
 	return s
 }
+
+// HeldBackInAChange makes a schedule in which large values are written that one member does not hear of, and a disk is
+// lost that has acknowledged its fragments: while too few have theirs, the writes wait though their metadata is
+// written. Then members change, and the writes go on in the next view as what they are.
+func HeldBackInAChange(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	s, draw := Pentagon(seed)
+	s.Environment.Losses, s.Environment.Data = 1, 3
+	begin := 100 * ms
+	lost, away := 1+draw.Below(3), 4
+	for other := range 5 { // who loses its disk is soon heard of with the next one
+		if other != lost {
+			s.Environment.Network.RTT[lost][other], s.Environment.Network.RTT[other][lost] = 4*ms, 4*ms
+		}
+	}
+	change := begin + draw.Between(25*ms, 75*ms)
+	s.Faults = []faults.Fault{
+		{Kind: faults.Partition, Everywhere: true, At: begin - 10*ms, For: change + 200*ms - begin, Side: 1 << away, Rate: 1000},
+		{Kind: faults.Wipe, Node: lost, At: begin + draw.Between(5*ms, 35*ms), For: draw.Between(ms, 5*ms)},
+		{Kind: faults.Change, Node: away, At: change, For: draw.Between(ms, 5*ms), Join: 1, Leave: 1, Alive: draw.Chance(500)},
+	}
+	const keys = 6
+	for i := range keys {
+		key, value := schedule.MixedPrefix+strconv.Itoa(i), register.Value(fmt.Sprintf("%064d", i))
+		at := begin + draw.Between(0, 20*ms)
+		s.Clients = append(s.Clients, schedule.Plan{Home: 0, Operations: []schedule.Planned{
+			{At: at, Operation: register.Operation{Kind: register.Write, Key: key, Value: value}},
+		}})
+		for home := range 4 {
+			read := schedule.Plan{Home: home}
+			for at := at + draw.Between(30*ms, 90*ms); at < change+600*ms; at += draw.Between(100*ms, 300*ms) {
+				read.Operations = append(read.Operations, schedule.Planned{At: at, Operation: register.Operation{Kind: register.Read, Key: key}})
+			}
+			s.Clients = append(s.Clients, read)
+		}
+	}
+	s.Settle = change + 700*ms
+	return s
+}
