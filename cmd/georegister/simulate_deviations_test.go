@@ -43,3 +43,17 @@ func TestSimulateDeviations(t *testing.T) {
 		}
 	}
 }
+
+// Plain runs have as many members as it takes for what the protocol is asked to tolerate to make a difference.
+func TestPlainSites(t *testing.T) {
+	// order is irrelevant: each is a case
+	for name, want := range map[string]int{"abd": 5, "gus": 5, "gus-relaxed": 7, "gus-fragments": 5, "curp": 5} {
+		s, err := findSimulated(name, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.plainSites(""); err != nil || n != want {
+			t.Errorf("%s: plain runs have %d members, %v; want %d", name, n, err, want)
+		}
+	}
+}

@@ -224,11 +224,18 @@ func (s simulated) countSites(asked, runs string) (int, error) {
 	return n, s.checkSites(n)
 }
 
-// plainSites is how many members plain runs have: as many as were asked for, or five, or the fewest above that which
-// have what is to be tolerated.
+// plainSites is how many members plain runs have: as many as were asked for, or the fewest from five on that have what
+// is to be tolerated, and relaxed quorums if that asks for them.
 func (s simulated) plainSites(asked string) (int, error) {
 	if asked != "" {
 		return s.countSites(asked, "plain runs")
+	}
+	if s.row.Relaxed && s.tolerance > 0 && s.fragments == 0 {
+		sizes, err := s.sizes(nil)
+		if err != nil {
+			return 0, err
+		}
+		return sizes[0], nil
 	}
 	var err error
 	for _, n := range []int{5, 7, widest} {

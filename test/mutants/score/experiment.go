@@ -23,6 +23,23 @@ var experiments = []experiment{
 	{"reads of five on few keys", "5", "95:5:0", "0.5"},
 	{"one key of five", "5", "ycsb-a", "1"},
 	{"rmws of three", "3", "0:0:100", "0.3"},
+	{"reads and writes of seven", wide, "ycsb-a", "0.3"},
+	{"reads of seven on few keys", wide, "95:5:0", "0.5"},
+	{"one key of seven", wide, "ycsb-a", "1"},
+}
+
+// wide is how many sites experiments have with protocols that need as many to differ from another one, and with no others.
+const wide = "7"
+
+// line are the round trips of seven sites on a line.
+func line() string {
+	var pairs []string
+	for a := 1; a <= 7; a++ {
+		for b := a + 1; b <= 7; b++ {
+			pairs = append(pairs, fmt.Sprintf("s%d-s%d=%dms", a, b, 22+12*(b-a-1)))
+		}
+	}
+	return strings.Join(pairs, ",")
 }
 
 // slower is how many times what it was a latency has to be, in each of the two figures that are compared, or a cost of
@@ -73,6 +90,9 @@ type measurements struct{ once[measured] }
 func (all *measurements) measure(ctx context.Context, program, folder string, known *result) error {
 	for _, p := range protocolsOf[folder] {
 		for _, e := range experiments {
+			if (e.sites == wide) != (fewest[p] == wide) {
+				continue
+			}
 			was, err := all.without(ctx, program, p, e)
 			if err != nil {
 				return err
@@ -100,8 +120,14 @@ func (all *measurements) without(ctx context.Context, program, protocol string, 
 }
 
 func measure(ctx context.Context, program, mutant, protocol string, e experiment) (m measured, err error) {
-	out, err := run(ctx, program, mutant, []string{"simulate", "--protocol", protocol, "--profile", "gryff", "--sites",
-		e.sites, "--clients", "2", "--duration", "12s", "--conflict", e.conflict, "--workload", e.workload, "--output", "json"})
+	arguments := []string{"simulate", "--protocol", protocol, "--clients", "2", "--duration", "12s", "--conflict", e.conflict,
+		"--workload", e.workload, "--output", "json"}
+	if e.sites == wide {
+		arguments = append(arguments, "--rtt", line())
+	} else {
+		arguments = append(arguments, "--profile", "gryff", "--sites", e.sites)
+	}
+	out, err := run(ctx, program, mutant, arguments)
 	if ctx.Err() != nil {
 		return m, ctx.Err()
 	}
