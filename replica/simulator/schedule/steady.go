@@ -75,6 +75,10 @@ func Plains(seed uint64, n int, options Options) []Plain {
 		s.Environment.Doubtful = true
 	})
 	add("a disk is lost", faults.Fault{Kind: faults.Wipe, For: retry}, nil)
+	add("a disk is lost with large values", faults.Fault{Kind: faults.Wipe, For: retry}, func(s *Schedule) {
+		s.Faults[0].At = s.Clients[0].Operations[plainRounds-1].At // most of the state is there
+		s.fill()
+	})
 	add("one member is replaced", change(1, 1, true), nil)
 	add("a lost member is replaced", change(1, 1, false), behind)
 	add("many members are replaced", change(3, 3, true), nil)
@@ -83,6 +87,19 @@ func Plains(seed uint64, n int, options Options) []Plain {
 		add("two members leave", change(0, 2, true), nil)
 	}
 	return all
+}
+
+// filled is by how many bytes each value that is written gets larger, so that what is sent of a state counts.
+const filled = 512
+
+func (s *Schedule) fill() {
+	for _, plan := range s.Clients {
+		for i := range plan.Operations {
+			if op := &plan.Operations[i].Operation; op.Kind == register.Write && op.Value.Present() {
+				op.Value = grown(op.Value, filled)
+			}
+		}
+	}
 }
 
 // partitionedPlains are those of worlds with masters.
