@@ -147,12 +147,12 @@ func (w *Cluster) JudgeStates() {
 	}
 }
 
-// heldLog reports whether the disks of a quorum of some view have the log of a shard up to an index. Where a disk
-// was lost, one more may have had it.
+// heldLog reports whether the disks of a quorum of some view have the log of a shard up to an index. One that was lost, or
+// went back, may have had it.
 func (w *Cluster) heldLog(shard int, index uint64) bool {
-	if slices.ContainsFunc(w.Nodes, func(nd *Node) bool { return nd.Lost || nd.Disks > 1 }) {
-		return true
+	holds := func(id view.MemberID) bool {
+		nd := w.Nodes[id-1]
+		return nd.Lost || nd.Disks > 1 || nd.Older || nd.trusted || w.logs.Last(nd.holder(shard)) >= index
 	}
-	holds := func(id view.MemberID) bool { return w.logs.Last(w.Nodes[id-1].holder(shard)) >= index }
 	return slices.ContainsFunc(w.Made, func(v Made) bool { return v.Quorum(holds) })
 }
