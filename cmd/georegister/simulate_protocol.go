@@ -91,6 +91,9 @@ func (s simulated) options(kinds []faults.Kind) schedule.Options {
 		o.RMWs = schedule.FewRMWs
 	}
 	o.Idempotent = s.row.CheckOperation(register.Write) != nil
+	if s.row.Relaxed {
+		o.Tolerance = s.tolerance
+	}
 	if s.partitioned != nil {
 		o.Partitioned, o.Stale = s.partitioned, schedule.SomeStale
 	}

@@ -55,4 +55,7 @@ func TestMistakesOfRelaxedGusAreFound(t *testing.T) {
 		{"gus/count-votes", options(7, faults.Crash, faults.Partition, faults.Loss), 0, 30},
 		{"gus/rejoin-as-holder", options(7, faults.Wipe), 0, 30},
 	})
+	told := options(7, orders...) // so that what is read is held by enough
+	told.Tolerance = 2
+	mustFindEach(t, relaxed, byClass(found(check.Breach)), []hunt{{"gus/held-by-read-quorum", told, 0, 200}})
 }

@@ -18,6 +18,7 @@ func (w *Cluster) judged() bool { return w.Environment.Sealed && w.Environment.P
 func (nd *Node) speaker(shard int) invariant.Speaker {
 	return invariant.Speaker{
 		ID: nd.Config.Self, Shard: shard, View: &nd.Config.View, Disk: nd.Disk(), Losses: nd.World.Environment.Losses,
+		Tolerance: nd.World.Environment.Tolerance,
 	}
 }
 

@@ -54,6 +54,8 @@ type Speaker struct {
 	Disk  string // names the present one
 	// Losses is how many members may have lost their disks at once; 0: any minority.
 	Losses int
+	// Tolerance is by how many lost members relaxed quorums are made; 0: there are none.
+	Tolerance int
 }
 
 // broken notes a rule that a member has broken.

@@ -196,8 +196,8 @@ func (r *Run) noteFinal(key []byte, c register.Carstamp) {
 }
 
 // Chosen holds it that a tag of Gus that is answered is its write's for good: who answers, or anybody, has taken it for
-// that, or to hold it is to vote for it, since its write began in this very view. A register that is past it by now
-// tells nothing.
+// that, or to hold it is to vote for it, since its write began in this very view; with relaxed quorums, so many hold it
+// that its writer can't change it. A register that is past it by now tells nothing.
 func (r *Run) Chosen(s Speaker, key string, c register.Carstamp, disks Disks, has Records) {
 	record := recordKey(undecided, []byte(key))
 	raw, gus := has(record)
@@ -207,16 +207,35 @@ func (r *Run) Chosen(s Speaker, key string, c register.Carstamp, disks Disks, ha
 	if is := recordOfGus(raw); c.Less(is.tag()) || is.tag() == c && is.final() {
 		return
 	}
+	begun := false
+	var lack []view.MemberID
 	for _, member := range s.View.Members {
-		raw, _ := disks(member.ID).Has(record)
-		for _, w := range writes(nil, raw) {
-			if w.origin.Writer == c.Writer && (w.origin == c || w.votedFor == c.Timestamp) && w.born == s.View.Epoch {
-				return
-			}
+		disk := disks(member.ID)
+		raw, _ := disk.Has(record)
+		if member.ID == s.ID {
+			raw, _ = has(record)
+		}
+		all := writes(nil, raw)
+		for _, w := range all {
+			begun = begun || w.origin.Writer == c.Writer && (w.origin == c || w.votedFor == c.Timestamp) && w.born == s.View.Epoch
+		}
+		w, known := writeOf(all, c)
+		number, _ := disk.Has([]byte{own})
+		switch { // a lost disk may have held it, and have been counted
+		case disk.Excused || field.Number(number, 1) > 1 || w.unsure || w.held || w.decided != 0:
+		case known || recordOfGus(raw).tag().Less(c):
+			lack = append(lack, member.ID)
 		}
 	}
-	r.broken(s.ID, "answers with tag %v of key %q, which nobody takes for final, of a write that began in no such view as "+
-		"this one", c, key)
+	relaxed, ok := view.RelaxedFor(s.View.Size(), s.Tolerance)
+	switch {
+	case !begun:
+		r.broken(s.ID, "answers with tag %v of key %q, which nobody takes for final, of a write that began in no such view "+
+			"as this one", c, key)
+	case ok && !s.View.Joint() && s.View.Size()-len(lack) < relaxed.Hold:
+		r.broken(s.ID, "answers with tag %v of key %q, which nobody takes for final, and the disks of members %v do not "+
+			"hold it: its writer may change it", c, key, lack)
+	}
 }
 
 // without lists the members whose disks have less than a carstamp that a quorum has to have; nil: a quorum has it.

@@ -114,6 +114,8 @@ type Options struct {
 	Large int
 	// Losses is how many members may have lost their disks at once; 0: any minority.
 	Losses int
+	// Tolerance is by how many lost members relaxed quorums are made; 0: there are none.
+	Tolerance int
 	// Data is how many fragments restore a value, if the protocol stores values as those: changes of members end
 	// when enough of them are with those after the change.
 	Data int
@@ -181,6 +183,7 @@ func Draw(seed uint64, options Options) Schedule {
 	s := Schedule{Seed: seed, Abandon: 100}
 	s.Environment = drawEnvironment(draw, n, max(options.Shards, 1))
 	s.Environment.OperatorPolicy, s.Environment.Losses, s.Environment.Data = options.OperatorPolicy, options.Losses, options.Data
+	s.Environment.Tolerance = options.Tolerance
 	if options.Impatient {
 		s.Environment.Suspect = s.Environment.Retry / 8
 	}

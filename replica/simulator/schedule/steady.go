@@ -149,6 +149,7 @@ func plain(seed uint64, n int, options Options) Schedule {
 	env := Environment{
 		Network: line(n), Shards: 1, Disks: slices.Repeat([]Window{{steadySync, steadySync}}, n), Sealed: true, Steady: true,
 		ClientRTT: profile.Local, Regular: options.Regular, Losses: options.Losses, Data: options.Data, OperatorPolicy: true,
+		Tolerance: options.Tolerance,
 	}
 	trip := env.Network.Largest()
 	env.Retry = 2 * trip
