@@ -46,7 +46,7 @@ func TestMembersBreakInvariants(t *testing.T) {
 		{Member(gus.Factory), []hunt{{"gus/hold-in-any-view", changing, 0, 1000}}},
 		{Member(abd.Factory), []hunt{
 			{"abd/count-before", changing, 0, 100}, {"member/tell-volatile", changing, 0, 100},
-			{"position/count-earlier-answers", asking, 0, 100},
+			{"position/count-earlier-answers", asking, 0, 100}, {"position/trust-few-at-once", asking, 0, 100},
 		}},
 		{Member(gryff.Factory), []hunt{{"member/settled-volatile", changing, 0, 100}}},
 		{fragmented(), []hunt{

@@ -90,6 +90,9 @@ func (nd *Node) noteVouching(s *shard, in *Input) {
 	}
 }
 
+// fewRetries is for how many times Retry a process asks at least before it does with a quorum.
+const fewRetries = 3
+
 // holdTrust holds it that a process comes to believe its disk once enough have answered it: so many that they meet every
 // quorum which has counted that disk, or, after some time, a quorum with it.
 func (nd *Node) holdTrust(s *shard) {
@@ -109,7 +112,8 @@ func (nd *Node) holdTrust(s *shard) {
 	}
 	all := !slices.ContainsFunc(nd.Config.Nearest, func(id view.MemberID) bool { return !answered(id) })
 	before := nd.Config.View.Before()
-	if !meets && !all && !before.Quorum(func(id view.MemberID) bool { return id == nd.Config.Self || answered(id) }) {
+	early := nd.Clock.Read(w.Now) < s.started.Add(fewRetries*nd.Config.Retry)
+	if !meets && !all && (early || !before.Quorum(func(id view.MemberID) bool { return id == nd.Config.Self || answered(id) })) {
 		w.Breaches(fmt.Errorf("%s believes its disk, and only members %v have told it what is known of that",
 			nd.Name(), s.vouching))
 	}

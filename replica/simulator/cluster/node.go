@@ -77,6 +77,7 @@ type shard struct {
 	Protocol  protocol.Protocol // nil: the node is in no view
 	holder    check.Holder      // of its disk
 	doubted   bool              // it asks others what is known of its disk
+	started   protocol.Instant  // by the node's clock
 	vouching  []view.MemberID   // and these have answered this process
 	questions []question        // for fragments, of this turn
 	told      protocol.Change   // what it has said of its part in a change, and that was held against its disk
@@ -182,6 +183,7 @@ func (nd *Node) begin(continued bool) {
 			return
 		}
 		s.Protocol, s.told, s.doubted, s.vouching, s.questions = p, protocol.Change{}, p.Doubted(), nil, nil
+		s.started = nd.Clock.Read(w.Now)
 		nd.tick(p, nd.Clock.Read(w.Now))
 		nd.flush(i)
 	}
