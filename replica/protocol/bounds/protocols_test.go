@@ -160,12 +160,10 @@ func TestAnAdoptedRecordAboveTheBoundIsRefused(t *testing.T) {
 		"Gryff rmws": {gryff.Factory, "sk", &peerv1.KeyState{Seq: above}},
 		"Gryff ballot": {gryff.Factory, "ik", &peerv1.Message{Key: []byte("k"),
 			Instance: &peerv1.Instance{Id: &peerv1.InstanceID{Writer: 1 << 48, Number: 1}, Ballot: above}}},
-		"Gus":           {gus.Factory, "uk", &peerv1.GusRecord{Timestamp: above}},
-		"Gus round":     {gus.Factory, "uk", &peerv1.GusRecord{Writes: []*peerv1.GusWrite{{VotedRound: above}}}},
-		"RMWPaxos":      {rmwpaxos.Factory, "pk", &peerv1.RMWPaxosRecord{Timestamp: above}},
-		"Raft's term":   {raft.Factory, "h", &peerv1.RaftHard{Term: above}},
-		"Raft's commit": {raft.Factory, "h", &peerv1.RaftHard{Commit: above}},
-		"Raft's state":  {raft.Factory, "a", &peerv1.RaftApplied{Index: above}},
+		"Gus":          {gus.Factory, "uk", &peerv1.GusRecord{Timestamp: above}},
+		"Gus round":    {gus.Factory, "uk", &peerv1.GusRecord{Writes: []*peerv1.GusWrite{{VotedRound: above}}}},
+		"RMWPaxos":     {rmwpaxos.Factory, "pk", &peerv1.RMWPaxosRecord{Timestamp: above}},
+		"Raft's state": {raft.Factory, "a", &peerv1.RaftApplied{Index: above}},
 	} {
 		raw, err := test.record.MarshalVT()
 		if err != nil {
