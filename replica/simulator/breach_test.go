@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/georegister/georegister/replica/protocol/abd"
+	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/directed"
 	"github.com/georegister/georegister/replica/simulator/faults"
@@ -21,6 +22,7 @@ func TestBreachesAreFound(t *testing.T) {
 		{"view/cover-by-joining", changes, 0, 300},
 		{"membership/wait-for-nobody", changes, 0, 100},
 	})
+	mustFindEach(t, Member(gryff.Factory), breach, []hunt{{"gryff/take-any-operation", changes, 0, 5}})
 	stops := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Limits}, RMWs: schedule.ManyRMWs}
 	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe}, RMWs: schedule.ManyRMWs}
 	mustFindEach(t, Member(shortRaft), breach, []hunt{

@@ -253,7 +253,13 @@ func (w *run) rest() (check.Class, string) {
 	if why != "" {
 		return check.Unbounded, "all has been quiet for long, and " + why
 	}
-	return w.Breach()
+	if class, reason := w.Breach(); class != "" {
+		return class, reason
+	}
+	if why := w.Misunderstood(); why != "" {
+		return check.Breach, why
+	}
+	return "", ""
 }
 
 // readAll has keys be read at every site, the first of them regularly where clients are sessions, and reports whether

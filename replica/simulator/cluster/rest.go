@@ -2,18 +2,51 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/invariant"
 )
 
-// Unrested says what members have not done yet of what they do without being asked once all is quiet, or nothing.
-func (w *Cluster) Unrested() string {
-	var resting []*Node
-	for _, member := range w.Made[w.Record].Members {
-		if nd := w.Nodes[member.ID-1]; !nd.Gone && !nd.Down && nd.Acts && nd.Held == w.Record && !nd.Lost {
-			resting = append(resting, nd)
+// Misunderstood says which member performs what is no operation, instead of saying so at once; or nothing. Nothing can be
+// judged after it: members have been asked.
+func (w *Cluster) Misunderstood() string {
+	for _, nd := range w.resting() {
+		for shard, s := range nd.Running() {
+			for _, op := range []register.Operation{
+				{Key: "k"},
+				{Kind: register.RMW, Key: "k", Call: register.Call{Function: "unknown.v1"}},
+				{Kind: register.RMW, Key: "k", Call: register.Call{Function: register.Add, Args: [][]byte{nil, nil}}},
+			} {
+				nd.handle++
+				s.Protocol.Submit(protocol.Request{Handle: nd.handle, Operation: op})
+				told := s.Protocol.Ready().Complete
+				if !slices.ContainsFunc(told, func(c protocol.Completion) bool {
+					return c.Handle == nd.handle && (c.Result.Status == register.Invalid || c.Result.Status == register.Unsupported)
+				}) {
+					return fmt.Sprintf("member %d, shard %d: it does not say at once that %v of function %q is no operation",
+						nd.Index+1, shard, op.Kind, op.Call.Function)
+				}
+			}
 		}
 	}
+	return ""
+}
+
+// resting are the members that are there, and serve, once all is quiet.
+func (w *Cluster) resting() (members []*Node) {
+	for _, member := range w.Made[w.Record].Members {
+		if nd := w.Nodes[member.ID-1]; !nd.Gone && !nd.Down && nd.Acts && nd.Held == w.Record && !nd.Lost {
+			members = append(members, nd)
+		}
+	}
+	return members
+}
+
+// Unrested says what members have not done yet of what they do without being asked once all is quiet, or nothing.
+func (w *Cluster) Unrested() string {
+	resting := w.resting()
 	if w.judged() {
 		for shard := range w.Environment.Shards {
 			var disks []invariant.Resting
