@@ -145,7 +145,7 @@ func (r *runner) effort() string {
 	for _, s := range r.drawn {
 		known := r.results[s.Name]
 		count := found
-		if known.Found == "" && r.claimed(s) > 0 {
+		if known.Found == "" && r.claimed(s) {
 			continue
 		} else if known.Found == "" {
 			count = lives

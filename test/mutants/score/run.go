@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,29 +55,33 @@ type runner struct {
 // step is a part of what is done with each mutant that is not found yet.
 type step struct {
 	name string
+	dear bool // it is left out for mutants that are said to be equivalent
 	done func(*result) bool
 	do   func(ctx context.Context, program string, s *generate.Site, known *result) error
 }
+
+// fewSchedules are those that are searched with mutants that are said to be equivalent, too.
+const fewSchedules = 300
 
 // steps are in the order of what they cost: what is found soon costs little.
 func (r *runner) steps() (all []step) {
 	searches := func(budget int) {
 		all = append(all, step{
-			fmt.Sprintf("%d schedules", budget), func(known *result) bool { return known.Searched >= budget },
+			fmt.Sprintf("%d schedules", budget), budget > fewSchedules, func(known *result) bool { return known.Searched >= budget },
 			func(ctx context.Context, program string, s *generate.Site, known *result) error {
 				return r.search(ctx, program, s, known, budget)
 			},
 		})
 	}
 	all = append(all, step{
-		"experiments", func(known *result) bool { return known.Measured },
+		"experiments", false, func(known *result) bool { return known.Measured },
 		func(ctx context.Context, program string, s *generate.Site, known *result) error {
 			return r.as.measure(ctx, program, s.Package, known)
 		},
 	})
 	deviates := func(name string, runs int) {
 		all = append(all, step{
-			name, func(known *result) bool { return known.Deviated >= runs },
+			name, runs > least, func(known *result) bool { return known.Deviated >= runs },
 			func(ctx context.Context, program string, s *generate.Site, known *result) error {
 				return r.plain.try(ctx, program, s.Package, known, runs)
 			},
@@ -86,12 +89,12 @@ func (r *runner) steps() (all []step) {
 	}
 	searches(min(30, r.schedules))
 	searches(min(100, r.schedules))
-	searches(min(300, r.schedules))
+	searches(min(fewSchedules, r.schedules))
 	deviates("plain runs", least)
 	deviates(fmt.Sprintf("%d deviations", r.deviations), r.deviations)
 	searches(min(3000, r.schedules))
 	all = append(all, step{
-		"explorer", func(known *result) bool { return known.Explored || r.explore == 0 },
+		"explorer", true, func(known *result) bool { return known.Explored || r.explore == 0 },
 		func(ctx context.Context, program string, s *generate.Site, known *result) error {
 			return r.scopes.explore(ctx, program, s.Package, known)
 		},
@@ -162,11 +165,19 @@ func (r *runner) recall() error {
 func (r *runner) take(ctx context.Context, program string, now step) error {
 	var todo []*generate.Site
 	for _, s := range r.drawn {
-		if known := r.results[s.Name]; known.Found == "" && !now.done(known) {
+		if known := r.results[s.Name]; known.Found == "" && !now.done(known) && !(now.dear && !r.claims && r.claimed(s)) {
 			todo = append(todo, s)
 		}
 	}
-	slices.SortStableFunc(todo, func(a, b *generate.Site) int { return cmp.Compare(r.claimed(a), r.claimed(b)) })
+	slices.SortStableFunc(todo, func(a, b *generate.Site) int {
+		switch x, y := r.claimed(a), r.claimed(b); {
+		case x == y:
+			return 0
+		case y:
+			return -1
+		}
+		return 1
+	})
 	parallel := r.parallel
 	if parallel == 0 {
 		parallel = runtime.GOMAXPROCS(0)
@@ -216,12 +227,10 @@ func (r *runner) take(ctx context.Context, program string, now step) error {
 	return errors.Join(failed, ctx.Err())
 }
 
-// claimed is 1 for a mutant that is said to be equivalent, which is searched after the others of a step, and else 0.
-func (r *runner) claimed(s *generate.Site) int {
-	if j, judged := r.judgement(s); judged && j.Equivalent {
-		return 1
-	}
-	return 0
+// claimed reports whether a mutant is said to be equivalent, which is searched after the others of a step.
+func (r *runner) claimed(s *generate.Site) bool {
+	j, judged := r.judgement(s)
+	return judged && j.Equivalent
 }
 
 // search goes on with a mutant up to a budget. What many schedules cost is compared with what they cost without it.
