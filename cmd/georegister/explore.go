@@ -176,6 +176,9 @@ func (f *exploreFlags) progress(out io.Writer, began time.Time) func(explorer.Pr
 			return
 		}
 		metrics.Read(held)
+		if p.States < before {
+			before = 0 // everything is explored again, since an assumption was wrong
+		}
 		fmt.Fprintf(out, "%s: %d states, %d of them to go on from, %d steps deep%s, %.0f states/s, %s\n",
 			f.protocol, p.States, p.Waiting, p.Depth, f.deviated(p.Deviations),
 			float64(p.States-before)/passed.Seconds(), quantity(int64(held[0].Value.Uint64())))
