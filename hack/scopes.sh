@@ -35,9 +35,9 @@ for protocol in abd gryff gryffrsc; do
 done
 explore gryffrsc 'write x; read x, read y' "${alone[@]}"
 explore gus 'write; read' none loss crash takeover timeout crash,timeout "${alone[@]:1}"
-explore gus 'write; write' none loss crash takeover
+explore gus 'write; write' none loss crash takeover timeout=2
 explore caspaxos 'write; read' none loss crash takeover timeout
 explore epaxos 'write; read' none loss crash takeover timeout
 explore rmwpaxos 'write a; read a' none loss crash
-explore curp 'write; read' none loss crash timeout takeover
+explore curp 'write; read' none loss crash timeout timeout=2 loss,timeout crash,timeout takeover
 explore curp 'write; write' none loss crash timeout

@@ -230,7 +230,7 @@ func TestScopesAreRight(t *testing.T) {
 		{"gryff", "write; write", "none", 50},
 		{"gryff", "write; read", "loss,timeout", 1000},
 		{"gryffrsc", "write x; read x, read y", "crash", 500},
-		{"gus", "write; read", "none", 800},
+		{"gus", "write; read", "none", 600},
 		{"caspaxos", "write; read", "none", 500},
 		{"epaxos", "write; read", "none", 200},
 		{"curp", "write; write", "none", 2000},

@@ -41,6 +41,12 @@ func TestPassesFindWhatOneDoes(t *testing.T) {
 			if passes == 0 {
 				t.Error("there was one pass alone")
 			}
+			// Walks leave other messages out, or keep others, and all that can be seen stays.
+			s.scout()
+			s.explore()
+			if s.report.Failure != nil || inPasses.Ends != s.report.Ends || inPasses.Histories != s.report.Histories {
+				t.Errorf("after random walks %+v, without %+v", s.report, inPasses)
+			}
 		})
 	}
 }

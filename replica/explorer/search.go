@@ -91,6 +91,9 @@ func Explore(ctx context.Context, scope Scope, options Options) (Report, error) 
 		s.fail(f, nil, nil, nil)
 		return s.report, nil
 	}
+	if !s.ordered { // else nothing is left out
+		s.scout()
+	}
 	s.explore()
 	return s.report, nil
 }
