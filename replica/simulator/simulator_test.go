@@ -59,6 +59,7 @@ func TestMistakesOfToyAreFound(t *testing.T) {
 		{"changes a sent message", toyMistakes{touchSent: true}, check.Broken, 50},
 		{"keeps what is over", toyMistakes{leak: true}, check.Unbounded, 1},
 		{"asks without end", toyMistakes{echo: true}, check.Broken, 1},
+		{"performs what is no operation", toyMistakes{performAll: true}, check.Breach, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := find(drawn(toyOptions()), startToy(c.wrong), 0, c.seeds, nil)

@@ -7,6 +7,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -39,6 +40,7 @@ type toyMistakes struct {
 	retryLate    bool // what is lost is sent again only after a long time
 	keepAsking   bool // what was sent again is sent again for ever
 	echo         bool // each answer is asked for twice more
+	performAll   bool // what is no operation is performed
 }
 
 type toyWait struct {
@@ -65,6 +67,11 @@ func startToy(wrong toyMistakes) Start {
 }
 
 func (t *toy) Submit(r protocol.Request) {
+	if err := base.CheckOperation(t.config.Functions, r.Operation); err != nil && !t.wrong.performAll {
+		refusal := register.Result{Status: register.Invalid, Message: err.Error()}
+		t.effects.Complete = append(t.effects.Complete, protocol.Completion{Handle: r.Handle, Result: refusal})
+		return
+	}
 	if r.Operation.Kind == register.RMW && r.Operation.ID.Session == 0 { // what is asked again must be recognised
 		t.last++
 		r.Operation.ID = register.ID{Session: uint64(t.config.Self)<<32 | uint64(t.config.Boot), Number: t.last}
