@@ -22,7 +22,8 @@ func TestSimulateDeviations(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(costs)
-	if lines := strings.Count(string(text), "\n"); err != nil || lines < 5 || strings.Count(string(text), `"plain":"`) != lines {
+	lines, named := strings.Count(string(text), "\n"), strings.Count(string(text), `"plain":"`)
+	if err != nil || lines < 5 || named != lines {
 		t.Errorf("costs of plain runs: %s, %v", text, err)
 	}
 	var all []simulator.Deviated

@@ -34,8 +34,8 @@ func TestABDSurvives(t *testing.T) {
 	}, []int{3, 5, 7}, abd.Paths())
 }
 
-// survivesEach is survives with half as many schedules for each of two numbers of members or more, which take every path
-// together.
+// survivesEach is survives with half as many schedules for each of two numbers of members or more, which take every
+// path together.
 func survivesEach(t *testing.T, s Search, sizes []int, paths []string) {
 	t.Helper()
 	all := Report{Paths: map[string]uint64{}}

@@ -24,6 +24,7 @@ func TestBreachesAreFound(t *testing.T) {
 	})
 	mustFindEach(t, Member(gryff.Factory), breach, []hunt{{"gryff/take-any-operation", changes, 0, 5}})
 	stops := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Limits}, RMWs: schedule.ManyRMWs}
+	pages := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Limits}, RMWs: schedule.ManyRMWs}
 	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe}, RMWs: schedule.ManyRMWs}
 	mustFindEach(t, Member(shortRaft), breach, []hunt{
 		{"raft/answer-before-persist", stops, 0, 100},
@@ -32,7 +33,7 @@ func TestBreachesAreFound(t *testing.T) {
 		{"raft/count-dead-disks", wipes, 0, 30},
 		{"raft/forget-term", wipes, 0, 30},
 		{"raft/recall-authors", schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs}, 0, 500},
-		{"raft/copy-volatile", schedule.Options{Faults: []faults.Kind{faults.Change, faults.Limits}, RMWs: schedule.ManyRMWs}, 0, 100},
+		{"raft/copy-volatile", pages, 0, 100},
 	})
 	losses := schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
 	pauses := schedule.Options{Faults: []faults.Kind{faults.Pause}, RMWs: schedule.ManyRMWs, Members: []int{3}}

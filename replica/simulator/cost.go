@@ -24,13 +24,14 @@ type Cost struct {
 	Bytes    uint64        `json:"bytes"`           // of those
 	Batches  uint64        `json:"batches"`         // of records, that members wrote
 	Stored   int           `json:"stored"`          // bytes of records on disks, in the end
-	Held     int           `json:"held"`            // what members hold in memory in the end, in bytes of its digests' texts
+	Held     int           `json:"held"`            // by members in memory in the end, in bytes of their digests' texts
 }
 
 // cost is that of a run that has ended.
 func (w *run) cost(seed uint64, operations []history.Operation, by *course) Cost {
 	c := Cost{
-		Seed: seed, Unready: by.unready, Copying: by.copying, Lasted: w.Now, Messages: w.Network.Carried, Bytes: w.Network.Bytes, Batches: w.Batches,
+		Seed: seed, Unready: by.unready, Copying: by.copying, Lasted: w.Now,
+		Messages: w.Network.Carried, Bytes: w.Network.Bytes, Batches: w.Batches,
 	}
 	for _, o := range operations {
 		switch {

@@ -187,15 +187,8 @@ func scheduled(ctx context.Context, s schedule.Schedule, start Start, wanted wat
 }
 
 // bound is how long one operation, or what is left of work, may take when the faults are over. Recovery takes rounds of
-// suspicion, each after the other: this is generous, and cheap. A leader with few bytes that may be uncommitted refuses
-// most of what it is handed meanwhile, and is handed it again ever later.
-func (w *run) bound() time.Duration {
-	bound := 120 * w.Environment.Retry
-	if w.Environment.Tuning.Uncommitted > 0 {
-		bound *= 10
-	}
-	return bound
-}
+// suspicion, each after the other: this is generous, and cheap.
+func (w *run) bound() time.Duration { return 120 * w.Environment.Retry }
 
 // live has the run go through faults, recovery, final reads and quiescence.
 func (w *run) live(settle time.Duration) (check.Class, string) {
@@ -256,10 +249,8 @@ func (w *run) rest() (check.Class, string) {
 	if class, reason := w.Breach(); class != "" {
 		return class, reason
 	}
-	if why := w.Misunderstood(); why != "" {
-		return check.Breach, why
-	}
-	return "", ""
+	w.Breaches(w.Misunderstood())
+	return w.Breach()
 }
 
 // readAll has keys be read at every site, the first of them regularly where clients are sessions, and reports whether

@@ -70,7 +70,8 @@ func (p *Protocol) newNode(log lib.Storage, applied uint64) *lib.RawNode {
 	node, err := lib.NewRawNode(&lib.Config{
 		ID: uint64(p.Config.Self), ElectionTick: never, HeartbeatTick: 1, Storage: log, Applied: applied,
 		MaxSizePerMsg: appendBytes, MaxInflightMsgs: appendsFlying,
-		MaxUncommittedEntriesSize: uint64(cmp.Or(p.Config.Tuning.Uncommitted, proposedBytes)), PreVote: true, DisableProposalForwarding: true, Logger: silent{},
+		MaxUncommittedEntriesSize: uint64(cmp.Or(p.Config.Tuning.Uncommitted, proposedBytes)), PreVote: true,
+		DisableProposalForwarding: true, Logger: silent{},
 	})
 	if err != nil {
 		p.Fault("start a node: %w", err)

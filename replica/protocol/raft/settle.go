@@ -17,9 +17,9 @@ type newcomer struct {
 	done bool
 }
 
-// Settle implements member.Inner. The newcomer holds the records of those that adopted it. It asks a leader that knows its
-// disk for an index that is committed in the leader's term, and is done when it has the state after that, and the term:
-// all that its lost disk has acknowledged, and all that it has voted for, is before that, as far as it counts.
+// Settle implements member.Inner. The newcomer holds the records of those that adopted it. It asks a leader that knows
+// its disk for an index that is committed in the leader's term, and is done when it has the state after that, and the
+// term: all that its lost disk has acknowledged, and all that it has voted for, is before that, as far as it counts.
 func (p *Protocol) Settle(now protocol.Instant) bool {
 	p.Now = now
 	switch {
@@ -51,8 +51,8 @@ func (p *Protocol) settleFrom(from view.MemberID, m *peerv1.Message) {
 
 var errForeign = errors.New("it is no record of this protocol; all members must run one protocol")
 
-// Adopt implements member.Inner. Of another member's journal, a newcomer takes the states of keys. It takes no entries of
-// logs: pages are of different moments, between which a log's end may be replaced.
+// Adopt implements member.Inner. Of another member's journal, a newcomer takes the states of keys. It takes no entries
+// of logs: pages are of different moments, between which a log's end may be replaced.
 func (p *Protocol) Adopt(key, value []byte) error {
 	if len(key) == 0 || !slices.Contains(recordKinds, key[0]) {
 		return errForeign

@@ -3,6 +3,7 @@ package check
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
@@ -19,13 +20,13 @@ type growing struct {
 var (
 	growsInMembers = map[string][]growing{
 		"m":         {{1, "the number of its disk"}, {2, "that it votes"}, {5, "the epoch of its view"}},
-		raftHard:    {{1, "the term"}},
+		raftHard:    {{hardTerm, "the term"}},
 		raftStart:   {{1, "the entry that the log begins behind"}},
 		raftApplied: {{appliedIndex, "the entry that the state is after"}, {5, "the term that recovered last"}},
 	}
 	growsInPartitions = map[string][]growing{
 		curpOwn: {
-			{1, "the term"}, {3, "the term that it has served in"}, {12, "the term that it was born in"},
+			{1, "the term"}, {partitionServed, "the term that it has served in"}, {12, "the term that it was born in"},
 			{14, "the term that it answered too soon in"}, {17, "the term that it has noted the whole of"},
 			{18, "the number of shards"},
 		},
@@ -48,8 +49,31 @@ func (h *Holder) Grows(partitioned bool, b *protocol.Batch) error {
 				return fmt.Errorf("shard %d: its disk has %s as %d, and had %d", h.Shard, g.is, is, was)
 			}
 		}
+		if string(m.Key) == raftApplied && !partitioned {
+			if author := recalled(before, m.Value); author != 0 {
+				return fmt.Errorf("shard %d: commands of author %x were over, and are not any more", h.Shard, author)
+			}
+		}
 	}
 	return nil
+}
+
+// written is what a batch makes of a record; nil with true: it deletes the record.
+func written(b *protocol.Batch, key string) (value []byte, is bool) {
+	for _, m := range slices.Backward(b.Mutations) {
+		if string(m.Key) == key {
+			return m.Value, true
+		}
+	}
+	return nil, false
+}
+
+// after is what the disk has of a record with a batch; nil: nothing.
+func (h *Holder) after(b *protocol.Batch, key string) []byte {
+	if value, is := written(b, key); is {
+		return value
+	}
+	return h.Records[key]
 }
 
 // recalled is an author of whom fewer commands are over in one RaftApplied than in the one before it, or 0.
@@ -78,16 +102,18 @@ func (h *Holder) copies(raw []byte) error {
 		return err
 	}
 	if is := field.Number(h.Records[raftApplied], appliedIndex); page.Applied.GetIndex() > is {
-		return fmt.Errorf("has its state after entry %d copied, and that on its disk is after entry %d", page.Applied.Index, is)
+		return fmt.Errorf("has its state after entry %d copied, and that on its disk is after entry %d",
+			page.Applied.Index, is)
 	}
 	for _, r := range page.Records {
 		var told, is peerv1.KeyState
-		if err := errors.Join(told.UnmarshalVT(r.State), is.UnmarshalVT(h.Records[string(raftState)+string(r.Key)])); err != nil {
+		here := h.Records[string(raftState)+string(r.Key)]
+		if err := errors.Join(told.UnmarshalVT(r.State), is.UnmarshalVT(here)); err != nil {
 			return err
 		}
 		if told.GetPrevious().GetTimestamp() > is.GetPrevious().GetTimestamp() {
-			return fmt.Errorf("has a state of key %q copied that entry %d made, and that on its disk is of entry %d", r.Key,
-				told.GetPrevious().GetTimestamp(), is.GetPrevious().GetTimestamp())
+			return fmt.Errorf("has a state of key %q copied that entry %d made, and that on its disk is of entry %d",
+				r.Key, told.GetPrevious().GetTimestamp(), is.GetPrevious().GetTimestamp())
 		}
 	}
 	return nil

@@ -25,7 +25,10 @@ func TestWhatOnlyGrows(t *testing.T) {
 		{raftHard, &peerv1.RaftHard{Term: 4}, &peerv1.RaftHard{Term: 3}, false, true},
 		{raftHard, &peerv1.RaftHard{Term: 4, Vote: 2}, &peerv1.RaftHard{Term: 5, Vote: 1}, false, false},
 		{"m", &peerv1.MemberRecord{Incarnation: 1, Voter: true}, &peerv1.MemberRecord{Incarnation: 1}, false, true},
-		{curpOwn, &peerv1.PartitionRecord{Term: 2, NotedTerm: 2}, &peerv1.PartitionRecord{Term: 3, NotedTerm: 1}, true, true},
+		{
+			curpOwn, &peerv1.PartitionRecord{Term: 2, NotedTerm: 2}, &peerv1.PartitionRecord{Term: 3, NotedTerm: 1},
+			true, true,
+		},
 		{curpOwn, &peerv1.PartitionRecord{Term: 2, Applied: 9}, &peerv1.PartitionRecord{Term: 3}, true, false},
 	} {
 		h := Holder{Records: map[string][]byte{c.key: encode(c.before)}}

@@ -37,7 +37,7 @@ type group struct {
 	votes     map[vote]uint64          // for whom
 	disks     map[vote]reckoning       // that a candidate, and then a leader, counts with
 	entries   map[entryID]entry
-	told      map[entryID]uint64                      // the terms of entries, by index and the term of who leads with them
+	told      map[entryID]uint64                      // terms of entries, by index and the term of who leads with them
 	applied   map[uint64][]byte                       // by index: what the state after that entry says of itself
 	commit    uint64                                  // told by a leader
 	committed map[uint64]commit                       // of entries up to that one, by index
@@ -93,7 +93,6 @@ type logDisk struct {
 	begins   uint64 // the index of that
 	beginsIn uint64 // and its term
 	applied  []byte
-	index    uint64 // of that
 	gathered uint64 // the highest term whose leader was told what is saved here
 }
 
@@ -190,8 +189,8 @@ func (l *Logs) Answers(shard int, index uint64, held func(index uint64) bool) er
 		index, shard)
 }
 
-// Sends holds a message that leaves a member in a turn against its disk, and against what others have said. Held reports
-// whether the disks of a quorum have the log up to an index.
+// Sends holds a message that leaves a member in a turn against its disk, and against what others have said. Held
+// reports whether the disks of a quorum have the log up to an index.
 func (l *Logs) Sends(h *Holder, to view.MemberID, m *peerv1.Message, turn uint64, held func(index uint64) bool) error {
 	var err error
 	switch m.Kind {
@@ -312,7 +311,8 @@ func (g *group) sends(l *Logs, h *Holder, r raftMessage, held func(uint64) bool)
 				r.index, r.term, last, hard.Term)
 		}
 		is := h.term(r.index) // 0: the log begins behind it
-		if told, known := g.told[entryID{r.index, r.term}]; known && !r.reject && hard.Term == r.term && is > 0 && is != told {
+		told, known := g.told[entryID{r.index, r.term}]
+		if known && !r.reject && hard.Term == r.term && is > 0 && is != told {
 			return fmt.Errorf("acknowledges entry %d of term %d, and its disk has that of term %d", r.index, told, is)
 		}
 		d := l.of(h)
@@ -352,7 +352,8 @@ func (g *group) counts(h *Holder, r raftMessage, known []uint32, turn uint64) er
 		first.changed = turn
 		g.disks[its] = first
 	case first.changed != turn && field.Number(h.Records[raftHard], hardTerm) == r.term:
-		return fmt.Errorf("goes on in term %d with the disks %d of the members, and began it with %d", r.term, known, first.known)
+		return fmt.Errorf("goes on in term %d with the disks %d of the members, and began it with %d", r.term, known,
+			first.known)
 	}
 	return nil
 }
@@ -408,21 +409,14 @@ func (g *group) commits(h *Holder, by, index uint64, held func(uint64) bool) err
 	return nil
 }
 
-// applies judges how far a member's state is: never less far than before, and after one entry it says the same
-// everywhere.
+// applies judges a member's state: after one entry it says the same everywhere. That it goes on alone, Grows judges.
 func (l *Logs) applies(h *Holder) error {
 	d, raw := l.of(h), h.Records[raftApplied]
 	if bytes.Equal(raw, d.applied) {
 		return nil
 	}
 	index := field.Number(raw, appliedIndex)
-	if index < d.index {
-		return fmt.Errorf("its state was that after entry %d, and is that after %d", d.index, index)
-	}
-	if author := recalled(d.applied, raw); author != 0 {
-		return fmt.Errorf("commands of author %x that were over after entry %d are not after entry %d", author, d.index, index)
-	}
-	d.applied, d.index = raw, index
+	d.applied = raw
 	g := l.group(h.Shard)
 	if first, known := g.applied[index]; !known {
 		g.applied[index] = raw
@@ -434,24 +428,16 @@ func (l *Logs) applies(h *Holder) error {
 	return nil
 }
 
-// Stores judges what a batch of records makes a member's state: it is of no later term than the disk. Who has an entry of a
-// term has heard its leader, and votes in no earlier one.
+// Stores judges what a batch of records makes a member's state: it is of no later term than the disk. Who has an entry of
+// a term has heard its leader, and votes in no earlier one.
 func (l *Logs) Stores(h *Holder, b *protocol.Batch) error {
 	if l.group(h.Shard) == nil {
 		return nil
 	}
-	applied, hard := []byte(nil), h.Records[raftHard]
-	for _, m := range b.Mutations {
-		switch string(m.Key) {
-		case raftApplied:
-			applied = m.Value
-		case raftHard:
-			hard = m.Value
-		}
-	}
-	if state, term := field.Number(applied, appliedTerm), field.Number(hard, hardTerm); state > term {
-		return fmt.Errorf("member %d, shard %d: its state is after an entry of term %d, and its disk of term %d", h.Member,
-			h.Shard, state, term)
+	applied, _ := written(b, raftApplied)
+	if state, term := field.Number(applied, appliedTerm), field.Number(h.after(b, raftHard), hardTerm); state > term {
+		return fmt.Errorf("member %d, shard %d: its state is after an entry of term %d, and its disk of term %d",
+			h.Member, h.Shard, state, term)
 	}
 	return nil
 }

@@ -130,7 +130,8 @@ func (j *mastersMessage) judge(to view.MemberID, m *peerv1.Message) error {
 			}
 		}
 		if base, known := j.bases[j.at]; known && c.Commit > base && !j.h.curpServed(c.Term) {
-			return fmt.Errorf("it says that entry %d is synced, beyond what was when its term began, and does not serve yet", c.Commit)
+			return fmt.Errorf("it says that entry %d is synced, beyond what was when its term began, and does not "+
+				"serve yet", c.Commit)
 		}
 		return j.synced(c.Commit)
 	case peerv1.Kind_SYNC_REPLY:
@@ -258,8 +259,8 @@ const (
 	entryNumber     = 5
 )
 
-// curpServed reports whether the disk's member has served in a term as the master: what is synced there may not be in the
-// log of a later master before that.
+// curpServed reports whether the disk's member has served in a term as the master: what is synced there may not be in
+// the log of a later master before that.
 func (h *Holder) curpServed(term uint64) bool {
 	return field.Number(h.Records[curpOwn], partitionServed) >= term
 }

@@ -30,22 +30,14 @@ func (h *Holder) Forgets(b *protocol.Batch) error {
 	}) {
 		return nil
 	}
-	after := func(key string) []byte {
-		for _, m := range slices.Backward(b.Mutations) {
-			if string(m.Key) == key {
-				return m.Value
-			}
-		}
-		return h.Records[key]
-	}
 	var before, own peerv1.PartitionRecord
 	var known, horizon peerv1.SessionHorizon
 	for _, r := range []struct {
 		of  interface{ UnmarshalVT([]byte) error }
 		raw []byte
 	}{
-		{&before, h.Records[curpOwn]}, {&own, after(curpOwn)},
-		{&known, h.Records[curpHorizon]}, {&horizon, after(curpHorizon)},
+		{&before, h.Records[curpOwn]}, {&own, h.after(b, curpOwn)},
+		{&known, h.Records[curpHorizon]}, {&horizon, h.after(b, curpHorizon)},
 	} {
 		if err := r.of.UnmarshalVT(r.raw); err != nil {
 			return err
@@ -61,7 +53,8 @@ func (h *Holder) Forgets(b *protocol.Batch) error {
 	}
 	for _, m := range b.Mutations {
 		var session peerv1.PartitionSession
-		if !drops(m) || after(string(m.Key)) != nil || session.UnmarshalVT(h.Records[string(m.Key)]) != nil || session.SeenAt == 0 {
+		if !drops(m) || h.after(b, string(m.Key)) != nil ||
+			session.UnmarshalVT(h.Records[string(m.Key)]) != nil || session.SeenAt == 0 {
 			continue
 		}
 		if id := binary.BigEndian.Uint64(m.Key[1:]); upTo.compare(seen{session.SeenAt, id}) < 0 {

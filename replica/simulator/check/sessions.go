@@ -78,7 +78,8 @@ func Forgotten(id register.ID, key string, has func(key []byte) ([]byte, bool)) 
 		if state == nil {
 			continue
 		}
-		if state.Horizon != 0 && (seen{id.IssuedAt, id.Session}).compare(seen{state.Horizon, state.HorizonSession}) <= 0 {
+		horizon := seen{state.Horizon, state.HorizonSession}
+		if state.Horizon != 0 && (seen{id.IssuedAt, id.Session}).compare(horizon) <= 0 {
 			return true
 		}
 		for _, s := range state.Sessions {

@@ -113,7 +113,8 @@ func (nd *Node) holdTrust(s *shard) {
 	all := !slices.ContainsFunc(nd.Config.Nearest, func(id view.MemberID) bool { return !answered(id) })
 	before := nd.Config.View.Before()
 	early := nd.Clock.Read(w.Now) < s.started.Add(fewRetries*nd.Config.Retry)
-	if !meets && !all && (early || !before.Quorum(func(id view.MemberID) bool { return id == nd.Config.Self || answered(id) })) {
+	with := func(id view.MemberID) bool { return id == nd.Config.Self || answered(id) }
+	if !meets && !all && (early || !before.Quorum(with)) {
 		w.Breaches(fmt.Errorf("%s believes its disk, and only members %v have told it what is known of that",
 			nd.Name(), s.vouching))
 	}

@@ -51,11 +51,12 @@ type question struct {
 	op   uint64
 }
 
-// noteQuestion notes a question for a fragment that a member hears which votes. Of who asks on another disk than its first
-// it may have heard by then that this one is lost, too.
+// noteQuestion notes a question for a fragment that a member hears which votes. Of who asks on another disk than its
+// first it may have heard by then that this one is lost, too.
 func (nd *Node) noteQuestion(s *shard, in *Input) {
 	w, m := nd.World, in.Message
-	if m.Kind != peerv1.Kind_FRAGMENT_FETCH || !w.judged() || m.Epoch != nd.Config.View.Epoch || w.Nodes[in.from-1].Disks > 1 {
+	if m.Kind != peerv1.Kind_FRAGMENT_FETCH || !w.judged() || m.Epoch != nd.Config.View.Epoch ||
+		w.Nodes[in.from-1].Disks > 1 {
 		return
 	}
 	if v, ok := s.Protocol.(protocol.Joiner); ok && v.Voter() && !s.Protocol.Doubted() {
@@ -63,15 +64,16 @@ func (nd *Node) noteQuestion(s *shard, in *Input) {
 	}
 }
 
-// holdQuestions holds it that each question for a fragment is answered in the same turn, also by who has none, and waits for
-// one: others wait for so many answers.
+// holdQuestions holds it that each question for a fragment is answered in the same turn, also by who has none, and waits
+// for one: others wait for so many answers.
 func (nd *Node) holdQuestions(s *shard, e *protocol.Effects) {
 	for _, q := range s.questions {
 		answers := func(a protocol.Envelope) bool {
 			return a.To == q.from && a.Message.Op == q.op && a.Message.Kind == peerv1.Kind_FRAGMENT_FETCHED
 		}
 		if !slices.ContainsFunc(e.Send, answers) && !slices.ContainsFunc(e.SendAfterPersist, answers) {
-			nd.World.Breaches(fmt.Errorf("member %d does not tell member %d whether it has a fragment", nd.Index+1, q.from))
+			nd.World.Breaches(fmt.Errorf("member %d does not tell member %d whether it has a fragment", nd.Index+1,
+				q.from))
 		}
 	}
 	s.questions = s.questions[:0]

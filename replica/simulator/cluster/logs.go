@@ -24,7 +24,8 @@ func (w *Cluster) judgeSent(from *Node, shard int, e *protocol.Envelope) {
 	switch h := from.holder(shard); {
 	case from.Lost:
 	case w.Environment.Partitioned == nil:
-		w.Breaches(w.logs.Sends(h, e.To, e.Message, w.Events, func(index uint64) bool { return w.heldLog(shard, index) }))
+		held := func(index uint64) bool { return w.heldLog(shard, index) }
+		w.Breaches(w.logs.Sends(h, e.To, e.Message, w.Events, held))
 	case shard < len(from.Config.View.Partitions):
 		w.Breaches(w.Masters.Sends(h, e.To, e.Message, from.Config.View.Partitions[shard],
 			func(id view.MemberID) *check.Holder {
@@ -63,26 +64,25 @@ func (w *Cluster) judgeAnswered(nd *Node, op register.Operation, result register
 // judgeStored judges what a member stores: what only grows, of a log, and of sessions, where so few are remembered that
 // some are forgotten.
 func (nd *Node) judgeStored(shard int, b protocol.Batch) {
-	w, s := nd.World, nd.Shards[shard]
-	t := &w.Environment.Tuning
-	if err := nd.holder(shard).Grows(w.Environment.Partitioned != nil, &b); err != nil {
-		w.Breaches(fmt.Errorf("%s: %w", nd.Name(), err))
-	}
-	if w.Environment.Partitioned != nil && !nd.Lost {
-		if err := nd.holder(shard).Forgets(&b); err != nil {
+	w, h := nd.World, nd.holder(shard)
+	breaks := func(err error) {
+		if err != nil {
 			w.Breaches(fmt.Errorf("%s: %w", nd.Name(), err))
 		}
 	}
-	if w.Environment.Partitioned == nil {
-		w.Breaches(w.logs.Stores(nd.holder(shard), &b))
+	partitioned := w.Environment.Partitioned != nil
+	breaks(h.Grows(partitioned, &b))
+	switch {
+	case !partitioned:
+		w.Breaches(w.logs.Stores(h, &b))
+	case !nd.Lost:
+		breaks(h.Forgets(&b))
 	}
 	if !w.forgetful() {
 		return
 	}
 	for _, m := range b.Mutations {
-		if err := w.requests.Sessions(t, m.Key, s.Disk.Records[string(m.Key)], m.Value); err != nil {
-			w.Breaches(fmt.Errorf("%s: %w", nd.Name(), err))
-		}
+		breaks(w.requests.Sessions(&w.Environment.Tuning, m.Key, h.Records[string(m.Key)], m.Value))
 	}
 }
 
@@ -102,8 +102,8 @@ func (nd *Node) judgeOutcome(who asked, result register.Result) {
 	}
 	t := &w.Environment.Tuning
 	if t.Sessions == 0 && t.SessionsFor == 0 && t.Answers == 0 && t.AnswerBytes == 0 {
-		w.Breaches(fmt.Errorf("%s tells %s that the outcome of its rmw of %q is not kept, though few were to be", nd.Name(),
-			who.client.Name, op.Key))
+		w.Breaches(fmt.Errorf("%s tells %s that the outcome of its rmw of %q is not kept, though few were to be",
+			nd.Name(), who.client.Name, op.Key))
 	}
 	if op.ID.Session == 0 || w.Environment.Partitioned != nil {
 		return
@@ -117,14 +117,16 @@ func (nd *Node) judgeOutcome(who asked, result register.Result) {
 			return // or it may have been on a disk that was lost
 		}
 	}
-	w.Breaches(fmt.Errorf("%s tells %s that the outcome of its rmw of %q is not kept, and no state says that it was forgotten",
-		nd.Name(), who.client.Name, op.Key))
+	w.Breaches(fmt.Errorf("%s tells %s that the outcome of its rmw of %q is not kept, and no state says that it was "+
+		"forgotten", nd.Name(), who.client.Name, op.Key))
 }
 
 // judgeRefusal judges that nothing but an rmw is refused: no function decides on what is read or written.
 func (nd *Node) judgeRefusal(who asked, result register.Result) {
-	if op := &who.client.Operation; result.Status == register.Failed && op.Kind != register.RMW && who.client.Attempt == who.attempt {
-		nd.World.Breaches(fmt.Errorf("%s refuses %s's %v of %q: %s", nd.Name(), who.client.Name, op.Kind, op.Key, result.Message))
+	op := &who.client.Operation
+	if result.Status == register.Failed && op.Kind != register.RMW && who.client.Attempt == who.attempt {
+		nd.World.Breaches(fmt.Errorf("%s refuses %s's %v of %q: %s", nd.Name(), who.client.Name, op.Kind, op.Key,
+			result.Message))
 	}
 }
 
@@ -147,8 +149,8 @@ func (w *Cluster) JudgeStates() {
 	}
 }
 
-// heldLog reports whether the disks of a quorum of some view have the log of a shard up to an index. One that was lost, or
-// went back, may have had it.
+// heldLog reports whether the disks of a quorum of some view have the log of a shard up to an index. One that was lost,
+// or went back, may have had it.
 func (w *Cluster) heldLog(shard int, index uint64) bool {
 	holds := func(id view.MemberID) bool {
 		nd := w.Nodes[id-1]

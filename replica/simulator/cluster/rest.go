@@ -9,9 +9,9 @@ import (
 	"github.com/georegister/georegister/replica/simulator/invariant"
 )
 
-// Misunderstood says which member performs what is no operation, instead of saying so at once; or nothing. Nothing can be
-// judged after it: members have been asked.
-func (w *Cluster) Misunderstood() string {
+// Misunderstood says which member performs what is no operation, instead of saying so at once; or nothing. Nothing can
+// be judged after it: members have been asked.
+func (w *Cluster) Misunderstood() error {
 	for _, nd := range w.resting() {
 		for shard, s := range nd.Running() {
 			for _, op := range []register.Operation{
@@ -21,17 +21,18 @@ func (w *Cluster) Misunderstood() string {
 			} {
 				nd.handle++
 				s.Protocol.Submit(protocol.Request{Handle: nd.handle, Operation: op})
-				told := s.Protocol.Ready().Complete
-				if !slices.ContainsFunc(told, func(c protocol.Completion) bool {
-					return c.Handle == nd.handle && (c.Result.Status == register.Invalid || c.Result.Status == register.Unsupported)
-				}) {
-					return fmt.Sprintf("member %d, shard %d: it does not say at once that %v of function %q is no operation",
-						nd.Index+1, shard, op.Kind, op.Call.Function)
+				refuses := func(c protocol.Completion) bool {
+					no := c.Result.Status == register.Invalid || c.Result.Status == register.Unsupported
+					return no && c.Handle == nd.handle
+				}
+				if !slices.ContainsFunc(s.Protocol.Ready().Complete, refuses) {
+					return fmt.Errorf("member %d, shard %d: it does not say at once that %v of function %q is no "+
+						"operation", nd.Index+1, shard, op.Kind, op.Call.Function)
 				}
 			}
 		}
 	}
-	return ""
+	return nil
 }
 
 // resting are the members that are there, and serve, once all is quiet.

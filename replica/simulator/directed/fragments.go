@@ -99,8 +99,9 @@ func MetadataAtFew(seed uint64) schedule.Schedule {
 	return s
 }
 
-// FragmentsMisread makes a schedule in which one or two disks give other fragments of large values than they have, while
-// these are read. A member may have been cut off while they were written, so that it makes its fragments of the others'.
+// FragmentsMisread makes a schedule in which one or two disks give other fragments of large values than they have,
+// while these are read. A member may have been cut off while they were written, so that it makes its fragments of the
+// others'.
 func FragmentsMisread(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s, draw := Pentagon(seed)
@@ -109,12 +110,15 @@ func FragmentsMisread(seed uint64) schedule.Schedule {
 	key := func() string { return schedule.MixedPrefix + strconv.Itoa(draw.Below(keys)) }
 	for i := range 2 * keys {
 		op := register.Operation{Kind: register.Write, Key: key(), Value: register.Value(fmt.Sprintf("%064d", i))}
-		s.Clients = append(s.Clients, schedule.Plan{Home: draw.Below(5), Operations: []schedule.Planned{{At: draw.Between(0, begin), Operation: op}}})
+		s.Clients = append(s.Clients, schedule.Plan{
+			Home: draw.Below(5), Operations: []schedule.Planned{{At: draw.Between(0, begin), Operation: op}},
+		})
 	}
 	if draw.Chance(500) {
 		away := draw.Between(0, begin/2)
 		s.Faults = []faults.Fault{{
-			Kind: faults.Partition, Everywhere: true, At: away, For: begin + draw.Between(0, 50*ms) - away, Side: 1 << draw.Below(5), Rate: 1000,
+			Kind: faults.Partition, Everywhere: true, At: away, For: begin + draw.Between(0, 50*ms) - away,
+			Side: 1 << draw.Below(5), Rate: 1000,
 		}}
 	}
 	end := begin + draw.Between(200*ms, 500*ms)
@@ -148,9 +152,15 @@ func HeldBackInAChange(seed uint64) schedule.Schedule {
 	}
 	change := begin + draw.Between(25*ms, 75*ms)
 	s.Faults = []faults.Fault{
-		{Kind: faults.Partition, Everywhere: true, At: begin - 10*ms, For: change + 200*ms - begin, Side: 1 << away, Rate: 1000},
+		{
+			Kind: faults.Partition, Everywhere: true, At: begin - 10*ms, For: change + 200*ms - begin, Side: 1 << away,
+			Rate: 1000,
+		},
 		{Kind: faults.Wipe, Node: lost, At: begin + draw.Between(5*ms, 35*ms), For: draw.Between(ms, 5*ms)},
-		{Kind: faults.Change, Node: away, At: change, For: draw.Between(ms, 5*ms), Join: 1, Leave: 1, Alive: draw.Chance(500)},
+		{
+			Kind: faults.Change, Node: away, At: change, For: draw.Between(ms, 5*ms), Join: 1, Leave: 1,
+			Alive: draw.Chance(500),
+		},
 	}
 	const keys = 6
 	for i := range keys {
@@ -162,7 +172,9 @@ func HeldBackInAChange(seed uint64) schedule.Schedule {
 		for home := range 4 {
 			read := schedule.Plan{Home: home}
 			for at := at + draw.Between(30*ms, 90*ms); at < change+600*ms; at += draw.Between(100*ms, 300*ms) {
-				read.Operations = append(read.Operations, schedule.Planned{At: at, Operation: register.Operation{Kind: register.Read, Key: key}})
+				read.Operations = append(read.Operations, schedule.Planned{
+					At: at, Operation: register.Operation{Kind: register.Read, Key: key},
+				})
 			}
 			s.Clients = append(s.Clients, read)
 		}

@@ -2,7 +2,6 @@ package directed
 
 import (
 	"strings"
-	"time"
 
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
@@ -13,22 +12,12 @@ import (
 // keys, what the leader says is lost or late, and then it crashes, perhaps with its successor; then everything is read.
 // A leader replicates at once, so that random schedules have few such operations.
 func LostLeaders(seed uint64, options schedule.Options) schedule.Schedule {
-	const ms = time.Millisecond
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 5)
-	sizes := options.Members
-	if len(sizes) == 0 {
-		sizes = []int{3, 5}
-	}
-	n := sizes[draw.Below(len(sizes))]
-	env := drawNear(draw, "lost-leaders", n)
-	trip := 40*ms + 4*env.Slowest()
-	env.Retry, env.Suspect, env.Patience = trip, 3*trip, 12*trip
+	s, n, trip := near(draw, seed, "lost-leaders", options)
 	if draw.Chance(300) {
-		env.Suspect = trip / 4 // leaders change while messages are under way
+		s.Environment.Suspect = trip / 4 // leaders change while messages are under way
 	}
-	s := schedule.Schedule{Seed: seed, Environment: env, Abandon: 100}
-	script := schedule.NewScript(draw, options.RMWs)
-	script.Idempotent, script.Large = options.Idempotent, options.Large
+	script := scriptOf(draw, options)
 	script.Keys = 4 + draw.Below(12)
 	script.Reads = 50 + draw.Below(200)
 	crash := draw.Between(6*trip, 12*trip)

@@ -13,20 +13,10 @@ import (
 // state in many pages while messages are lost: some keys are updated while it is away, and read everywhere once it is
 // back.
 func StatesInPages(seed uint64, options schedule.Options) schedule.Schedule {
-	const ms = time.Millisecond
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 23)
-	sizes := options.Members
-	if len(sizes) == 0 {
-		sizes = []int{3, 5}
-	}
-	n := sizes[draw.Below(len(sizes))]
-	env := drawNear(draw, "states-in-pages", n)
-	trip := 40*ms + 4*env.Slowest()
-	env.Retry, env.Suspect, env.Patience = trip, 3*trip, 12*trip
-	env.Tuning = protocol.Tuning{LogEntries: 1 + draw.Below(4), PageBytes: 32 << draw.Below(3)}
-	s := schedule.Schedule{Seed: seed, Environment: env, Abandon: 100}
-	script := schedule.NewScript(draw, options.RMWs)
-	script.Idempotent, script.Large = options.Idempotent, options.Large
+	s, n, trip := near(draw, seed, "states-in-pages", options)
+	s.Environment.Tuning = protocol.Tuning{LogEntries: 1 + draw.Below(4), PageBytes: 32 << draw.Below(3)}
+	script := scriptOf(draw, options)
 	script.Keys = 4 + draw.Below(12)
 	script.Reads = 50 + draw.Below(200)
 	who, stops := draw.Below(n), draw.Between(3*trip, 5*trip)
@@ -39,12 +29,13 @@ func StatesInPages(seed uint64, options schedule.Options) schedule.Schedule {
 	}
 	back := stops + away.For
 	s.Faults = append(s.Faults, away, faults.Fault{
-		Kind: faults.Loss, Everywhere: draw.Chance(500), Node: who, At: back - trip/4, For: draw.Between(2*trip, 12*trip),
-		Rate: 100 + draw.Below(500),
+		Kind: faults.Loss, Everywhere: draw.Chance(500), Node: who, At: back - trip/4,
+		For: draw.Between(2*trip, 12*trip), Rate: 100 + draw.Below(500),
 	})
 	if draw.Chance(300) { // it stops once more in the middle of that
 		s.Faults = append(s.Faults, faults.Fault{
-			Kind: faults.Crash, Node: who, At: back + draw.Between(trip/2, 6*trip), For: draw.Between(ms, 2*trip), Rate: 500,
+			Kind: faults.Crash, Node: who, At: back + draw.Between(trip/2, 6*trip),
+			For: draw.Between(time.Millisecond, 2*trip), Rate: 500,
 		})
 	}
 	s.SortFaults()

@@ -14,17 +14,10 @@ import (
 func StoppedWhileAsking(seed uint64, options schedule.Options) schedule.Schedule {
 	const ms = time.Millisecond
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 25)
-	sizes := options.Members
-	if len(sizes) == 0 {
-		sizes = []int{3, 5}
-	}
-	n := sizes[draw.Below(len(sizes))]
-	env := drawNear(draw, "stopped-while-asking", n)
-	trip := 40*ms + 4*env.Slowest()
-	env.Retry, env.Suspect, env.Patience, env.Doubtful = trip, 3*trip, 12*trip, true
-	s := schedule.Schedule{Seed: seed, Environment: env, Abandon: 100}
-	script := schedule.NewScript(draw, options.RMWs)
-	script.Idempotent, script.Large = options.Idempotent, options.Large
+	s, n, trip := near(draw, seed, "stopped-while-asking", options)
+	s.Environment.Doubtful = true
+	farthest := s.Environment.Network.Largest()
+	script := scriptOf(draw, options)
 	script.Keys = 2 + draw.Below(6)
 	at := 2 * trip
 	for range 4 + draw.Below(4) {
@@ -34,8 +27,8 @@ func StoppedWhileAsking(seed uint64, options schedule.Options) schedule.Schedule
 		}
 		s.Faults = append(s.Faults, f)
 		for range 1 + draw.Below(2) {
-			f.At += f.For + draw.Between(ms, env.Network.Largest())
-			f.For = draw.Between(ms, 1+env.Network.Largest()/2)
+			f.At += f.For + draw.Between(ms, farthest)
+			f.For = draw.Between(ms, 1+farthest/2)
 			if draw.Chance(100) {
 				f.Kind = faults.Wipe
 			}

@@ -44,8 +44,8 @@ func SessionsBack(seed uint64) schedule.Schedule {
 	return s
 }
 
-// SessionsOutOfOrder is SessionsBack where members remember all sessions: requests of one come in another order than its
-// clients made them, so that the first one in progress often comes after later ones.
+// SessionsOutOfOrder is SessionsBack where members remember all sessions: requests of one come in another order than
+// its clients made them, so that the first one in progress often comes after later ones.
 func SessionsOutOfOrder(seed uint64) schedule.Schedule {
 	s := SessionsBack(seed)
 	s.Environment.Tuning.Sessions = 0

@@ -19,6 +19,29 @@ func drawNear(draw kernel.Stream, name string, n int) schedule.Environment {
 	}
 }
 
+// near begins a schedule of members near each other, with as many as the options say, or three or five, and says how
+// many, and how long a round trip to disks and back takes. Members retransmit after that.
+func near(draw kernel.Stream, seed uint64, name string, options schedule.Options) (
+	s schedule.Schedule, n int, trip time.Duration,
+) {
+	sizes := options.Members
+	if len(sizes) == 0 {
+		sizes = threeOrFive
+	}
+	n = sizes[draw.Below(len(sizes))]
+	env := drawNear(draw, name, n)
+	trip = 40*time.Millisecond + 4*env.Slowest()
+	env.Retry, env.Suspect, env.Patience = trip, 3*trip, 12*trip
+	return schedule.Schedule{Seed: seed, Environment: env, Abandon: 100}, n, trip
+}
+
+// scriptOf is what clients do, as the options say.
+func scriptOf(draw kernel.Stream, options schedule.Options) *schedule.Script {
+	script := schedule.NewScript(draw, options.RMWs)
+	script.Idempotent, script.Large = options.Idempotent, options.Large
+	return script
+}
+
 // readEverywhere adds a client at each site, which reads keys of a script from a time on, until the schedule is over.
 func readEverywhere(s *schedule.Schedule, draw kernel.Stream, script *schedule.Script, from, least, most time.Duration) {
 	for home := range s.Environment.Network.Sites {

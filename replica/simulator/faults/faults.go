@@ -69,8 +69,8 @@ const (
 	VolumeCopy  Kind = "volume-copy"
 )
 
-// Misread is of directed schedules alone: a disk gives other fragments of large values than it has, for a while, and its
-// process does not notice.
+// Misread is of directed schedules alone: a disk gives other fragments of large values than it has, for a while, and
+// its process does not notice.
 const Misread Kind = "misread"
 
 // Kinds lists the kinds of worlds without masters.

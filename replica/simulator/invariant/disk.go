@@ -112,7 +112,7 @@ func (r gusRecord) final() bool {
 	c := r.tag()
 	for i := range r.writes {
 		w := &r.writes[i]
-		if w.decided == 0 && w.origin.Writer == c.Writer && (w.origin == c || w.votedFor == c.Timestamp) {
+		if w.decided == 0 && w.tagged(c) {
 			return false
 		}
 	}
@@ -134,8 +134,9 @@ func (r *Run) settle(s Speaker, key []byte, now, before gusRecord, disks Disks) 
 	}
 }
 
-// copies holds it that a disk which takes the place of a lost one says nothing of who holds what it copies, where holders
-// are counted (with relaxed quorums): the lost one may have said something else, and nobody has told this one of a write.
+// copies holds it that a disk which takes the place of a lost one says nothing of who holds what it copies, where
+// holders are counted (with relaxed quorums): the lost one may have said something else, and nobody has told this one of
+// a write.
 func (r *Run) copies(s Speaker, key []byte, now gusRecord, disk Records) {
 	if itself, ok := disk([]byte{own}); !ok || field.Number(itself, 2) != 0 || !r.counting[s.View.Epoch] {
 		return // MemberRecord.voter

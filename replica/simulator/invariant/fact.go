@@ -219,6 +219,11 @@ type aWrite struct {
 	born              uint64 // the epoch in which it began, where to hold a tag is to vote for it; else 0
 }
 
+// tagged reports whether a tag is the write's first one, or that which the member has voted for.
+func (w *aWrite) tagged(c register.Carstamp) bool {
+	return w.origin.Writer == c.Writer && (w.origin == c || w.votedFor == c.Timestamp)
+}
+
 // writes appends those of a GusRecord.
 func writes(all []aWrite, raw []byte) []aWrite {
 	_ = field.Visit(raw, func(which int, _ uint64, part []byte) {

@@ -43,7 +43,7 @@ type Run struct {
 	committed map[string]bool              // by the key of an instance's record; never ranged over
 	voters    map[diskNumber]string        // the disks that have voted under a number; never ranged over
 	stored    map[value]bool               // by enough, each its fragment; never ranged over
-	counting  map[uint64]bool              // the epochs in which members of Gus count holders of tags; never ranged over
+	counting  map[uint64]bool              // epochs in which members of Gus count holders of tags; never ranged over
 }
 
 // Speaker is a member that says something.

@@ -217,7 +217,7 @@ func (r *Run) Chosen(s Speaker, key string, c register.Carstamp, disks Disks, ha
 		}
 		all := writes(nil, raw)
 		for _, w := range all {
-			begun = begun || w.origin.Writer == c.Writer && (w.origin == c || w.votedFor == c.Timestamp) && w.born == s.View.Epoch
+			begun = begun || w.tagged(c) && w.born == s.View.Epoch
 		}
 		w, known := writeOf(all, c)
 		number, _ := disk.Has([]byte{own})
@@ -230,11 +230,11 @@ func (r *Run) Chosen(s Speaker, key string, c register.Carstamp, disks Disks, ha
 	relaxed, ok := view.RelaxedFor(s.View.Size(), s.Tolerance)
 	switch {
 	case !begun:
-		r.broken(s.ID, "answers with tag %v of key %q, which nobody takes for final, of a write that began in no such view "+
-			"as this one", c, key)
+		r.broken(s.ID, "answers with tag %v of key %q, which nobody takes for final, of a write that began in no such "+
+			"view as this one", c, key)
 	case ok && !s.View.Joint() && s.View.Size()-len(lack) < relaxed.Hold:
-		r.broken(s.ID, "answers with tag %v of key %q, which nobody takes for final, and the disks of members %v do not "+
-			"hold it: its writer may change it", c, key, lack)
+		r.broken(s.ID, "answers with tag %v of key %q, which nobody takes for final, and the disks of members %v do "+
+			"not hold it: its writer may change it", c, key, lack)
 	}
 }
 

@@ -88,7 +88,8 @@ func (all *plainRuns) without(ctx context.Context, program, protocol string, run
 	return all.of(fmt.Sprint(protocol, " ", runs, " ", seed), func() (played, error) {
 		d, v, err := deviate(ctx, program, "", protocol, runs, seed)
 		if err == nil && v.how != "" {
-			err = fmt.Errorf("the code without a mutant goes wrong too, with %d deviations of %s and seed %d: %s: %s", runs,
+			err = fmt.Errorf("the code without a mutant goes wrong too, with %d deviations of %s and seed %d: %s: %s",
+				runs,
 				protocol, seed, v.how, v.reason)
 		}
 		return d, err

@@ -28,7 +28,8 @@ var experiments = []experiment{
 	{"one key of seven", wide, "ycsb-a", "1"},
 }
 
-// wide is how many sites experiments have with protocols that need as many to differ from another one, and with no others.
+// wide is how many sites experiments have with protocols that need as many to differ from another one, and with no
+// others.
 const wide = "7"
 
 // line are the round trips of seven sites on a line.
@@ -120,8 +121,8 @@ func (all *measurements) without(ctx context.Context, program, protocol string, 
 }
 
 func measure(ctx context.Context, program, mutant, protocol string, e experiment) (m measured, err error) {
-	arguments := []string{"simulate", "--protocol", protocol, "--clients", "2", "--duration", "12s", "--conflict", e.conflict,
-		"--workload", e.workload, "--output", "json"}
+	arguments := []string{"simulate", "--protocol", protocol, "--clients", "2", "--duration", "12s",
+		"--conflict", e.conflict, "--workload", e.workload, "--output", "json"}
 	if e.sites == wide {
 		arguments = append(arguments, "--rtt", line())
 	} else {

@@ -52,8 +52,9 @@ func main() {
 	flag.IntVar(&o.parallel, "parallel", 0, "how many mutants are run at once (default: as many as there are processors)")
 	flag.BoolVar(&o.tests, "tests", false,
 		"also run the tests of each mutant's package; what they find is told apart, and does not count")
-	flag.BoolVar(&o.claims, "claims", false, fmt.Sprintf("search as long for mutants that are said to be equivalent; else "+
-		"with %d schedules and in plain runs", fewSchedules))
+	flag.BoolVar(&o.claims, "claims", false,
+		fmt.Sprintf("search as long for mutants that are said to be equivalent; else with %d schedules and in plain runs",
+			fewSchedules))
 	flag.BoolVar(&o.weighed, "costs", true,
 		fmt.Sprintf("compare what schedules cost with what they cost without the mutant, from the step of %d on",
 			manySchedules))

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -67,7 +66,8 @@ const fewSchedules = 300
 func (r *runner) steps() (all []step) {
 	searches := func(budget int) {
 		all = append(all, step{
-			fmt.Sprintf("%d schedules", budget), budget > fewSchedules, func(known *result) bool { return known.Searched >= budget },
+			fmt.Sprintf("%d schedules", budget), budget > fewSchedules,
+			func(known *result) bool { return known.Searched >= budget },
 			func(ctx context.Context, program string, s *generate.Site, known *result) error {
 				return r.search(ctx, program, s, known, budget)
 			},
@@ -163,21 +163,17 @@ func (r *runner) recall() error {
 
 // take takes a step with all that are not found yet.
 func (r *runner) take(ctx context.Context, program string, now step) error {
-	var todo []*generate.Site
+	var todo, claimed []*generate.Site
 	for _, s := range r.drawn {
-		if known := r.results[s.Name]; known.Found == "" && !now.done(known) && !(now.dear && !r.claims && r.claimed(s)) {
+		switch known := r.results[s.Name]; {
+		case known.Found != "" || now.done(known):
+		case !r.claimed(s):
 			todo = append(todo, s)
+		case !now.dear || r.claims:
+			claimed = append(claimed, s)
 		}
 	}
-	slices.SortStableFunc(todo, func(a, b *generate.Site) int {
-		switch x, y := r.claimed(a), r.claimed(b); {
-		case x == y:
-			return 0
-		case y:
-			return -1
-		}
-		return 1
-	})
+	todo = append(todo, claimed...)
 	parallel := r.parallel
 	if parallel == 0 {
 		parallel = runtime.GOMAXPROCS(0)

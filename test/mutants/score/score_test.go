@@ -166,10 +166,12 @@ func TestCostlier(t *testing.T) {
 	}
 }
 
-// A plain run that costs a quarter more with a mutant is found, and one that goes the same way if it costs a little more.
+// A plain run that costs a quarter more with a mutant is found, and one that goes the same way if it costs a little
+// more.
 func TestCostlierRuns(t *testing.T) {
 	was := simulator.Cost{
-		Plain: "operations", Updates: 4 * time.Second, Unready: time.Second, Messages: 400, Bytes: 9000, Batches: 90, Held: 5000,
+		Plain: "operations", Updates: 4 * time.Second, Unready: time.Second, Messages: 400, Bytes: 9000, Batches: 90,
+		Held: 5000,
 	}
 	for _, c := range []struct {
 		what   string
