@@ -134,16 +134,21 @@ func comparisons(f *function) (all []change) {
 			if op, is := other[n.Op]; is && !f.isTime(n.X) && !f.isTime(n.Y) && !f.isBytes(n.X) && !f.isBytes(n.Y) &&
 				!(f.of(n.Y) == "0" && n.Op == token.GTR && isLength(n.X)) {
 				at := f.offset(n.OpPos)
-				all = append(all, change{pieces: []piece{{at, at + len(n.Op.String()), op}}, at: statement.Pos()})
+				all = append(all, change{
+					pieces: []piece{{at, at + len(n.Op.String()), op}}, at: statement.Pos(),
+					keeps: f.equalizes(n.X, n.Y, within) || f.beyond(n.Y) || f.isRoom(n),
+				})
 			}
 		case *ast.CallExpr:
 			if s, is := n.Fun.(*ast.SelectorExpr); is && len(n.Args) == 1 && strings.EqualFold(s.Sel.Name, "less") {
 				text := fmt.Sprintf("%s.%s(%s)", f.operand(n.Args[0]), s.Sel.Name, f.of(s.X))
+				c := change{at: statement.Pos(), keeps: f.equalizes(s.X, n.Args[0], within)}
 				if not, is := within[len(within)-1].(*ast.UnaryExpr); is && not.Op == token.NOT {
-					all = append(all, change{pieces: []piece{f.instead(not, text)}, at: statement.Pos()})
+					c.pieces = []piece{f.instead(not, text)}
 				} else {
-					all = append(all, change{pieces: []piece{f.instead(n, "!"+text)}, at: statement.Pos()})
+					c.pieces = []piece{f.instead(n, "!"+text)}
 				}
+				all = append(all, c)
 			}
 		}
 	})
@@ -283,7 +288,7 @@ func guards(f *function) (all []change) {
 		case *ast.IfStmt:
 			if n == statement && n.Else == nil && leaves(n.Body.List) &&
 				!f.isError(n.Cond) && !f.refuses(n.Body.List) && !f.count(n.Body.List) {
-				all = append(all, change{pieces: []piece{f.without(n)}, at: n.Pos()})
+				all = append(all, change{pieces: []piece{f.without(n)}, at: n.Pos(), keeps: f.never(n.Cond)})
 			}
 		case *ast.SwitchStmt:
 			if n.Tag != nil {
@@ -295,7 +300,9 @@ func guards(f *function) (all []change) {
 					continue
 				}
 				never := f.instead(c.List[0], fmt.Sprintf("false && (%s)", f.of(c.List[0])))
-				all = append(all, change{[]piece{f.instead(c, "")}, []piece{never}, statement.Pos()})
+				all = append(all, change{
+					[]piece{f.instead(c, "")}, []piece{never}, statement.Pos(), f.never(c.List[0]),
+				})
 			}
 		}
 	})
@@ -327,7 +334,7 @@ func operands(f *function) (all []change) {
 				idle = fmt.Sprintf("(%s && false)", f.of(gone))
 			}
 			return change{
-				[]piece{f.instead(b, f.of(left))}, []piece{f.instead(gone, idle)}, statement.Pos(),
+				[]piece{f.instead(b, f.of(left))}, []piece{f.instead(gone, idle)}, statement.Pos(), f.goesUnseen(b, gone, left),
 			}
 		}
 		if !f.isError(b.Y) {
@@ -360,7 +367,7 @@ func caseSwaps(f *function) (all []change) {
 			}
 			one, two := f.span(a), f.span(b)
 			one.text, two.text = f.text[two.from:two.to], f.text[one.from:one.to]
-			all = append(all, change{pieces: []piece{one, two}, at: statement.Pos()})
+			all = append(all, change{pieces: []piece{one, two}, at: statement.Pos(), keeps: f.doTheSame(a, b)})
 		}
 	})
 	return all

@@ -4,7 +4,8 @@
 //
 // Left out is what no check of a store could see, be it ever so strong: counters and texts for people, the names of
 // paths, what is said of a damaged disk or of input that no sound member sends, and a timer that is one nanosecond off.
-// operators.go says so for each operator.
+// operators.go says so for each operator. So is what keeps every promise, by what the code around it says: unchanged.go
+// and people.go tell it.
 package generate
 
 import (
@@ -87,7 +88,9 @@ func (m *Module) Sites() []*Site {
 						continue
 					}
 					seen[s.key()] = true
-					all = append(all, s)
+					if !c.keeps && !f.isForPeople(c) {
+						all = append(all, s)
+					}
 				}
 			}
 		}

@@ -36,6 +36,8 @@ type pkg struct {
 	functions []*function
 	effects   effects
 	natures   map[types.Object]nature
+	served    map[*ast.FuncDecl]bool // the functions that nothing but people uses the outcome of
+	unread    map[*types.Var]bool    // the fields that nothing else reads
 }
 
 // source is a file.
@@ -52,8 +54,9 @@ func (s *source) offset(p token.Pos) int { return s.file.Offset(p) }
 // function is a function with a body, or a method.
 type function struct {
 	*source
-	decl *ast.FuncDecl
-	name string // with the type of its receiver
+	decl   *ast.FuncDecl
+	name   string  // with the type of its receiver
+	people []piece // see isForPeople
 }
 
 // listed is what the go command says of a package.
@@ -148,7 +151,13 @@ func (m *Module) load(folder string, l listed) (*pkg, error) {
 			}
 		}
 	}
-	p.functions = slices.DeleteFunc(p.functions, p.servesPeople())
+	serves := p.servesPeople()
+	p.served = map[*ast.FuncDecl]bool{}
+	p.functions = slices.DeleteFunc(p.functions, func(f *function) bool {
+		p.served[f.decl] = serves(f)
+		return p.served[f.decl]
+	})
+	p.unread = p.unreadFields()
 	p.effects = effectsOf(p)
 	return p, nil
 }
@@ -194,9 +203,9 @@ func (p *pkg) servesPeople() func(*function) bool {
 	return func(f *function) bool { return serves[p.info.Defs[f.decl.Name]] }
 }
 
-// uses notes who names which of the package's functions below a node. In a statement that is about figures alone it is
-// nobody but people.
+// uses notes who names which of the package's functions below a node. In what becomes a figure it is nobody but people.
 func (p *pkg) uses(f *function, below ast.Node, user types.Object, users map[types.Object][]types.Object) {
+	people := f.forPeople(below)
 	ast.Inspect(below, func(n ast.Node) bool {
 		if s, is := n.(ast.Stmt); is && n != below && user != nil && f.counts(s) {
 			p.uses(f, s, nil, users)
@@ -204,7 +213,11 @@ func (p *pkg) uses(f *function, below ast.Node, user types.Object, users map[typ
 		}
 		if id, is := n.(*ast.Ident); is {
 			if used, is := p.info.Uses[id].(*types.Func); is && !used.Exported() {
-				users[used.Origin()] = append(users[used.Origin()], user)
+				by := user
+				if isWithin(people, f.instead(id, "")) {
+					by = nil
+				}
+				users[used.Origin()] = append(users[used.Origin()], by)
 			}
 		}
 		return true

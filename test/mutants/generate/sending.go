@@ -26,7 +26,9 @@ func beforeDurable(f *function) (all []change) {
 				all = append(all, change{pieces: []piece{f.instead(n, "true")}, at: statement.Pos()})
 			case isStatement && strings.HasSuffix(id.Name, "Durably"):
 				now := f.instead(id, strings.TrimSuffix(id.Name, "Durably"))
-				all = append(all, change{pieces: []piece{now}, at: statement.Pos()})
+				all = append(all, change{
+					pieces: []piece{now}, at: statement.Pos(), keeps: f.isRefusal(n.Args[len(n.Args)-1]),
+				})
 			}
 			if s, is := f.typeOf(n.Fun).(*types.Signature); is && s.Params().Len() > 1 && len(n.Args) > 1 &&
 				s.Params().At(0).Name() == "durable" {

@@ -16,6 +16,7 @@ type change struct {
 	// instead does the same and leaves no local unused; nil: there is no such way.
 	instead []piece
 	at      token.Pos // of the statement that changes
+	keeps   bool      // every promise, by what the code says: see unchanged.go
 }
 
 // piece is a part of a file, by offsets, and the text in its place.

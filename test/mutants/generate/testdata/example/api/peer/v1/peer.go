@@ -3,8 +3,9 @@ package peerv1
 
 // Message is sent.
 type Message struct {
-	Kind int
-	Term uint64
+	Kind  int
+	Term  uint64
+	Items []uint64
 }
 
 // ThingRecord is stored.
