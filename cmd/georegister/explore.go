@@ -80,7 +80,7 @@ func newExploreCommand() *cobra.Command {
 		"take orders by how often they deviate from the plain one, up to so often; -1: no bound (default: every order)")
 	flags.DurationVar(&f.patience, "for", 0, "end after this time (default: none)")
 	flags.StringVar(&f.maxMemory, "max-memory", "",
-		"end when it takes more than this, such as 4Gi (default: half of the machine's)")
+		"end soon after it takes more than this, such as 4Gi, for a moment a third more (default: half of the machine's)")
 	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
 	return c
 }
@@ -95,6 +95,9 @@ func (f *exploreFlags) scope() (explorer.Scope, error) {
 	s := explorer.Scope{
 		Start: entry.Start, Members: f.members, Regular: entry.Regular(), Partitioned: entry.Partitioned != nil,
 		AtOnce: f.atOnce,
+	}
+	if err := s.CheckMembers(); err != nil {
+		return none, fmt.Errorf("--members: %w", err)
 	}
 	if s.Sessions, err = explorer.ParseSessions(f.operations, f.members); err != nil {
 		return none, fmt.Errorf("--operations: %w", err)
@@ -111,14 +114,25 @@ func (f *exploreFlags) scope() (explorer.Scope, error) {
 	if s.Faults, err = explorer.ParseFaults(f.faults); err != nil {
 		return none, fmt.Errorf("--faults: %w", err)
 	}
-	for _, session := range append(s.Before, s.Sessions...) {
-		for _, op := range session.Operations {
-			if err := entry.Row.CheckOperation(op.Kind); err != nil {
-				return none, fmt.Errorf("--operations: %w", err)
+	for _, of := range []struct {
+		flag     string
+		sessions []explorer.Session
+	}{{"before", s.Before}, {"operations", s.Sessions}} {
+		for _, session := range of.sessions {
+			for _, op := range session.Operations {
+				if err := entry.Row.CheckOperation(op.Kind); err != nil {
+					return none, fmt.Errorf("--%s: %w", of.flag, err)
+				}
 			}
 		}
 	}
-	return s, s.Check()
+	if err := s.CheckOperations(); err != nil {
+		return none, fmt.Errorf("--operations, --before: %w", err)
+	}
+	if err := s.CheckFaults(); err != nil {
+		return none, fmt.Errorf("--faults: %w", err)
+	}
+	return s, nil
 }
 
 func (f *exploreFlags) run(c *cobra.Command) error {
@@ -135,6 +149,9 @@ func (f *exploreFlags) run(c *cobra.Command) error {
 		if memory = q.Value(); err != nil || memory < leastMemory {
 			return fmt.Errorf("--max-memory is %q; give at least %s, such as 4Gi", f.maxMemory, quantity(leastMemory))
 		}
+	}
+	if f.deviations < -1 {
+		return fmt.Errorf("--deviations: %d; give how many there may be, or -1 for any number", f.deviations)
 	}
 	if f.patience < 0 {
 		return fmt.Errorf("--for: %v; give a time, or leave it out", f.patience)

@@ -42,10 +42,12 @@ func TestExploreJSON(t *testing.T) {
 func TestExploreRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"--protocol=paxos":       "--protocol",
-		"--members=0":            "member",
+		"--members=0":            "--members",
+		"--members=64":           "--members",
 		"--operations=sing":      "--operations",
 		"--operations=rmw":       "read-modify-write",
 		"--before=sing":          "--before",
+		"--before=rmw":           "--before",
 		"--faults=rain":          "--faults",
 		"--max-memory=much":      "--max-memory",
 		"--for=-1s":              "--for",
@@ -55,9 +57,27 @@ func TestExploreRefuses(t *testing.T) {
 		"--deviations=several":   "--deviations",
 		"--faults=timeout=sixty": "--faults",
 		"--faults=timeout=16":    "--faults",
+		"--faults=loss=2, loss":  "loss is there twice",
+		"--deviations=-2":        "--deviations",
 	} {
 		if _, err := exploreWith(t.Context(), args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}
+
+// What does not go together is refused by the flag that is to be changed.
+func TestExploreRefusesTogether(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--protocol", "curp", "--members", "2"}, "--members: 2 members; with masters"},
+		{[]string{"--protocol", "curp", "--faults", "takeover=2"}, "--faults: takeover=2; with masters"},
+		{[]string{"--members", "9", "--operations", "write a, write b, write c, write d"}, "--operations, --before: 40"},
+	} {
+		if _, err := exploreWith(t.Context(), c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.args, err, c.want)
 		}
 	}
 }

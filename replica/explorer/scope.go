@@ -19,9 +19,25 @@ const (
 
 // Check reports what makes a scope none.
 func (s *Scope) Check() error {
+	for _, of := range []func() error{s.CheckMembers, s.CheckOperations, s.CheckFaults} {
+		if err := of(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckMembers reports what makes a scope none, of how many members there are.
+func (s *Scope) CheckMembers() error {
 	if s.Members < 1 || s.Members > maxMembers {
 		return fmt.Errorf("%d members; give 1 to %d", s.Members, maxMembers)
 	}
+	_, err := s.views()
+	return err
+}
+
+// CheckOperations reports what makes a scope none, of its operations.
+func (s *Scope) CheckOperations() error {
 	count := 0
 	for _, session := range append(append([]Session{}, s.Before...), s.Sessions...) {
 		if session.Member < 0 || session.Member >= s.Members {
@@ -36,6 +52,11 @@ func (s *Scope) Check() error {
 		return fmt.Errorf("%d operations, with a last read of each key at each member; give at most %d", all,
 			maxAttempts)
 	}
+	return nil
+}
+
+// CheckFaults reports what makes a scope none, of its faults.
+func (s *Scope) CheckFaults() error {
 	views, err := s.views()
 	if err != nil {
 		return err
@@ -78,16 +99,22 @@ func ParseFaults(text string) (Faults, error) {
 	if text == "" || text == "none" {
 		return faults, nil
 	}
+	given := map[string]bool{}
 next:
 	for word := range strings.SplitSeq(text, ",") {
-		name, number, counted := strings.Cut(strings.TrimSpace(word), "=")
+		name, number, counted := strings.Cut(word, "=")
+		name = strings.TrimSpace(name)
+		if given[name] {
+			return faults, fmt.Errorf("%s is there twice; give how many there may be in all, as in %s=2", name, name)
+		}
+		given[name] = true
 		for _, f := range faultNames {
 			if f.name != name {
 				continue
 			}
 			n, err := 1, error(nil)
 			if counted {
-				n, err = strconv.Atoi(number)
+				n, err = strconv.Atoi(strings.TrimSpace(number))
 			}
 			if err != nil || n < 0 || n > maxFaults {
 				return faults, fmt.Errorf("%q: give a number from 0 to %d, as in %s=2", word, maxFaults, name)

@@ -131,3 +131,29 @@ func TestTooFewDisksAreFound(t *testing.T) {
 		})
 	}
 }
+
+// A schedule that was made so short that nobody asks for anything is right after an outage too, when members that have
+// just come back do not know yet whether their disks are older copies.
+func TestAnOutageWithoutOperationsIsRight(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	for seed := range uint64(40) {
+		s := schedule.Draw(seed, schedule.Options{
+			Faults: []faults.Kind{faults.Outage, faults.OldCopy}, RMWs: schedule.FewRMWs,
+		})
+		if s.Outage == nil {
+			continue
+		}
+		for i := range s.Clients {
+			s.Clients[i].Operations, s.Clients[i].Asides = nil, nil
+		}
+		s.Faults = nil
+		asked++
+		if o := Run(s, Member(abd.Factory), nil); o.Failure != nil {
+			t.Errorf("seed %d: %v", seed, o.Failure)
+		}
+	}
+	if asked == 0 {
+		t.Error("no schedule has an outage")
+	}
+}
