@@ -80,7 +80,8 @@ func newExploreCommand() *cobra.Command {
 		"take orders by how often they deviate from the plain one, up to so often; -1: no bound (default: every order)")
 	flags.DurationVar(&f.patience, "for", 0, "end after this time (default: none)")
 	flags.StringVar(&f.maxMemory, "max-memory", "",
-		"end soon after it takes more than this, such as 4Gi, for a moment a third more (default: half of the machine's)")
+		"end soon after it takes more than this, such as 4Gi, and for a moment up to a third more (default: half of "+
+			"the machine's)")
 	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
 	return c
 }

@@ -74,7 +74,10 @@ func TestExploreRefusesTogether(t *testing.T) {
 	}{
 		{[]string{"--protocol", "curp", "--members", "2"}, "--members: 2 members; with masters"},
 		{[]string{"--protocol", "curp", "--faults", "takeover=2"}, "--faults: takeover=2; with masters"},
-		{[]string{"--members", "9", "--operations", "write a, write b, write c, write d"}, "--operations, --before: 40"},
+		{
+			[]string{"--members", "9", "--operations", "write a, write b, write c, write d"},
+			"--operations, --before: 40",
+		},
 	} {
 		if _, err := exploreWith(t.Context(), c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.args, err, c.want)

@@ -59,6 +59,7 @@ const (
 	maxDuration = 24 * time.Hour // virtual
 	maxClients  = 10_000         // at each site
 	maxRTT      = time.Minute    // in longer ones, clients see next to nothing
+	maxToldOf   = 10_000_000     // schedules of which each one's digest or cost is told, which are held in memory
 )
 
 const simulateLong = `Runs a protocol with simulated clients, network, disks and faults in virtual time, checks what the clients
@@ -106,7 +107,13 @@ func newSimulateCommand() *cobra.Command {
 			if c.Flags().Changed("data-fragments") && f.fragments < 1 {
 				return fmt.Errorf("--data-fragments: %d; give at least 1, or leave it out", f.fragments)
 			}
-			if f.soak != 0 {
+			if err := f.checkFiles(c); err != nil {
+				return err
+			}
+			if c.Flags().Changed("soak") {
+				if err := f.checkSoak(); err != nil {
+					return err
+				}
 				for _, name := range []string{
 					"profile", "rtt", "clients", "workload", "conflict", "keys", "stale", "duration",
 					"output", "history",
@@ -268,13 +275,11 @@ func (f simulateFlags) runProtocol(c *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	if f.history != "" {
-		if err := history.WriteRecordFile(f.history, history.Record{Operations: m.History}); err != nil {
-			return err
-		}
-	}
 	if err := f.print(c.OutOrStdout(), m); err != nil {
 		return err
+	}
+	if f.history != "" {
+		err = history.WriteRecordFile(f.history, history.Record{Operations: m.History})
 	}
 	took := time.Since(began)
 	fmt.Fprintf(c.ErrOrStderr(),
@@ -283,9 +288,9 @@ func (f simulateFlags) runProtocol(c *cobra.Command, name string) error {
 		f.duration, took.Round(time.Millisecond), m.Operations, m.Faults, m.Cost.Messages, m.Cost.Batches, m.Cost.Bytes,
 		m.Cost.Stored, m.Cost.Held, m.Events, float64(m.Events)/took.Seconds())
 	if !m.OK() {
-		return fmt.Errorf("%s: %s", m.Report.Verdict, m.Reason)
+		return errors.Join(fmt.Errorf("%s: %s", m.Report.Verdict, m.Reason), err)
 	}
-	return nil
+	return err
 }
 
 // experiment checks the flags that describe one, and names the flag that is wrong.
@@ -375,9 +380,6 @@ func (f simulateFlags) print(w io.Writer, m simulator.Measured) error {
 
 // soakRun tries many schedules, tells how far it is, and explains the first failure at length.
 func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kind) error {
-	if f.soak < 1 {
-		return fmt.Errorf("--soak: %d schedules; give at least 1", f.soak)
-	}
 	if f.lose > 0 && slices.Contains(kinds, faults.Directed) {
 		kinds = faults.Without(kinds, faults.Directed)
 		if len(faults.Without(kinds, faults.Variations()...)) == 0 {
@@ -424,9 +426,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kin
 			"faults, %d events\n",
 		s.name, report.Schedules, simulator.MinHits, report.Skipped, report.Operations, report.Hits, report.Events)
 	f.printDigests(out, report.Traces)
-	if err := f.writeCosts(report.Costs); err != nil {
-		return err
-	}
+	unwritten := f.writeCosts(report.Costs) // what was found is told all the same
 	if f.learn {
 		fmt.Fprintf(out, "schedules near others that were not judged, since that takes more than 5 s: %d\n",
 			report.Undecided)
@@ -475,7 +475,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kin
 	}
 	if len(report.Failures) == 0 {
 		fmt.Fprintf(out, "verdict: %s, nothing stuck\n", s.row.Consistency)
-		return nil
+		return unwritten
 	}
 	failure := report.Failures[0]
 	if f.shrink {
@@ -483,9 +483,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kin
 		fmt.Fprintln(out, simulator.Explain(failure))
 	}
 	if f.keep != "" {
-		if err := s.writeSchedule(f.keep, failure.Schedule); err != nil {
-			return err
-		}
+		unwritten = errors.Join(unwritten, s.writeSchedule(f.keep, failure.Schedule))
 	}
-	return report.Failures[0]
+	return errors.Join(report.Failures[0], unwritten)
 }

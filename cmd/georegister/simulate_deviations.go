@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -17,7 +18,7 @@ const tellEvery = 2 * time.Second
 
 // checkDeviations refuses what does not go with --deviations, and has all faults be tried unless some are named.
 func (f *simulateFlags) checkDeviations(c *cobra.Command) error {
-	if f.deviations == 0 {
+	if !c.Flags().Changed("deviations") {
 		return nil
 	}
 	for _, name := range []string{
@@ -27,8 +28,9 @@ func (f *simulateFlags) checkDeviations(c *cobra.Command) error {
 			return fmt.Errorf("--%s: the plain runs of --deviations are given; leave one of the two out", name)
 		}
 	}
-	if f.deviations < -1 {
-		return fmt.Errorf("--deviations: %d; give how many of each plain run, or -1 for all", f.deviations)
+	if f.deviations < -1 || f.deviations == 0 || f.deviations > maxToldOf {
+		return fmt.Errorf("--deviations: %d; give how many of each plain run, at most %d, or -1 for all", f.deviations,
+			maxToldOf)
 	}
 	if !c.Flags().Changed("faults") {
 		f.faults = "all"
@@ -57,9 +59,7 @@ func (f simulateFlags) deviate(c *cobra.Command, s simulated, kinds []faults.Kin
 	if err := c.Context().Err(); err != nil {
 		return fmt.Errorf("stopped after %d runs: %w", report.Runs, err)
 	}
-	if err := f.writeCosts(report.Costs); err != nil {
-		return err
-	}
+	unwritten := f.writeCosts(report.Costs) // what was found is told all the same
 	out := c.OutOrStdout()
 	if f.output == "json" {
 		encoder := json.NewEncoder(out)
@@ -86,15 +86,13 @@ func (f simulateFlags) deviate(c *cobra.Command, s simulated, kinds []faults.Kin
 	if report.Failure == nil {
 		fmt.Fprintf(c.ErrOrStderr(), "%s: %d runs\nverdict: %s, nothing stuck or late\n", s.name, report.Runs,
 			s.row.Consistency)
-		return nil
+		return unwritten
 	}
 	if f.shrink {
 		fmt.Fprintln(out, simulator.Explain(report.Failure))
 	}
 	if f.keep != "" {
-		if err := s.writeSchedule(f.keep, report.Failure.Schedule); err != nil {
-			return err
-		}
+		unwritten = errors.Join(unwritten, s.writeSchedule(f.keep, report.Failure.Schedule))
 	}
-	return fmt.Errorf("%s: %w", report.By, report.Failure)
+	return errors.Join(fmt.Errorf("%s: %w", report.By, report.Failure), unwritten)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -51,9 +52,21 @@ func readSchedule(path string) (simulated, schedule.Schedule, error) {
 	if err := decoder.Decode(&r); err != nil {
 		return simulated{}, none, fmt.Errorf("--schedule: %s is no schedule of this version: %w", path, err)
 	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return simulated{}, none, fmt.Errorf("--schedule: %s goes on after the schedule", path)
+	}
 	s, err := findSimulated(r.Protocol, r.FaultTolerance, r.DataFragments)
 	if err != nil {
 		return simulated{}, none, fmt.Errorf("--schedule: %s: %w", path, err)
+	}
+	sites := len(r.Schedule.Environment.Network.Sites)
+	if sites == 0 || r.Schedule.Environment.Retry <= 0 {
+		return simulated{}, none, fmt.Errorf("--schedule: %s has no members, or no time to send again (Retry)", path)
+	}
+	for _, c := range r.Schedule.Clients {
+		if c.Home < 0 || c.Home >= sites {
+			return simulated{}, none, fmt.Errorf("--schedule: %s has a client at site %d of %d", path, c.Home, sites)
+		}
 	}
 	if p := r.Schedule.Environment.Partitioned; (p != nil) != (s.partitioned != nil) {
 		return simulated{}, none, fmt.Errorf("--schedule: %s is of another world than that of %s", path, s.name)
@@ -61,6 +74,62 @@ func readSchedule(path string) (simulated, schedule.Schedule, error) {
 		p.Protocol = s.partitioned
 	}
 	return s, r.Schedule, nil
+}
+
+// checkSoak refuses a number of schedules that can not be run, or not from that seed on.
+func (f simulateFlags) checkSoak() error {
+	switch {
+	case f.soak < 1:
+		return fmt.Errorf("--soak: %d schedules; give at least 1", f.soak)
+	case f.soak > maxToldOf && (f.digests || f.costs != ""):
+		return fmt.Errorf("--soak: %d schedules; with --digests or --costs give at most %d", f.soak, maxToldOf)
+	case f.seed+uint64(f.soak)-1 < f.seed:
+		return fmt.Errorf("--seed: there are no %d seeds from %d on; give a smaller one, or lower --soak", f.soak,
+			f.seed)
+	}
+	return nil
+}
+
+// checkFiles refuses flags that name no file, and files that can not be written, before anything runs.
+func (f simulateFlags) checkFiles(c *cobra.Command) error {
+	for _, of := range []struct {
+		flag, path string
+		written    bool
+	}{
+		{"schedule", f.schedule, false}, {"corpus", f.corpus, false},
+		{"write-schedule", f.keep, true}, {"costs", f.costs, true}, {"history", f.history, true},
+	} {
+		if !c.Flags().Changed(of.flag) {
+			continue
+		}
+		if of.path == "" {
+			return fmt.Errorf("--%s: it is empty; name a file or folder, or leave it out", of.flag)
+		}
+		if !of.written {
+			continue
+		}
+		if err := checkWritable(of.path); err != nil {
+			return fmt.Errorf("--%s: %w", of.flag, err)
+		}
+	}
+	return nil
+}
+
+// checkWritable reports why a file can not be written. What is there stays as it is.
+func checkWritable(path string) error {
+	was, missing := os.Stat(path)
+	if missing == nil && !was.IsDir() && !was.Mode().IsRegular() {
+		return nil // who reads a pipe would take this for all that comes
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	err = file.Close()
+	if missing != nil {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
 }
 
 // replay runs the schedule of a file, and shows it if it fails.
@@ -86,12 +155,16 @@ func (s simulated) readCorpus(folder string, kinds []faults.Kind) (all []schedul
 	if folder == "" {
 		return nil, nil
 	}
-	names, err := filepath.Glob(filepath.Join(folder, "*.json"))
-	if err != nil || len(names) == 0 {
-		return nil, fmt.Errorf("--corpus: there are no files %s/*.json (%v)", folder, err)
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, fmt.Errorf("--corpus: %w", err)
 	}
-	for _, name := range names {
-		of, one, err := readSchedule(name)
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return filepath.Ext(e.Name()) != ".json" })
+	if len(entries) == 0 {
+		return nil, fmt.Errorf("--corpus: there are no files %s/*.json", folder)
+	}
+	for _, e := range entries {
+		of, one, err := readSchedule(filepath.Join(folder, e.Name()))
 		if err != nil {
 			return nil, fmt.Errorf("--corpus: %w", err)
 		}
@@ -133,7 +206,7 @@ func (f simulateFlags) writeCosts(costs []simulator.Cost) error {
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)
 	for _, c := range costs {
-		if c.Seed == 0 { // it was not run, since another one failed
+		if c == (simulator.Cost{}) { // it was not run, since another one failed
 			continue
 		}
 		if err := encoder.Encode(c); err != nil {

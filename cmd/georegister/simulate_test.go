@@ -368,7 +368,7 @@ func TestSimulateRefuses(t *testing.T) {
 		"--lose 1":                               "--lose: 1; give how many answers",
 		"--soak 5 --sites CA":                    "--sites:",
 		"--soak 5 --clients 3":                   "--clients: schedules of --soak",
-		"--history /":                            "write the history",
+		"--history /":                            "--history: open /",
 		"--unknown":                              "unknown flag",
 		"--protocol abd --workload 1:1:0 --keys": "flag needs an argument",
 	} {

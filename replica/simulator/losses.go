@@ -18,17 +18,16 @@ import (
 // held to that at some of their answers: each set of disks that may be lost at that moment is lost, in a run of its
 // own, all other faults end, and what clients saw until then must still be so.
 
-// promised are the schedules that lose disks at so many answers, which are spread over the schedule: at each of them
-// every set of disks that may be lost then.
+// promised are the schedules that lose disks at so many answers, or at all if there are fewer, which are spread over the
+// schedule: at each of them every set of disks that may be lost then.
 func promised(ctx context.Context, s schedule.Schedule, start Start, answers int) (all []schedule.Schedule) {
 	whole := until(ctx, s, start, 0)
-	last := 0
+	answers = min(answers, whole.Clients.Answered)
 	for i := range answers {
-		answer := (whole.Clients.Answered*(2*i+1) + answers) / (2 * answers)
-		if answer == last {
-			continue // there are fewer
+		if ctx.Err() != nil {
+			break
 		}
-		last = answer
+		answer := (whole.Clients.Answered*(2*i+1) + answers) / (2 * answers)
 		for _, set := range until(ctx, s, start, answer).losable() {
 			lossy := s
 			lossy.Lost = &schedule.DiskLoss{Answer: answer, Members: set, PowerCut: answer%2 == 0}

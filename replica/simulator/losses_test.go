@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -155,5 +156,20 @@ func TestAnOutageWithoutOperationsIsRight(t *testing.T) {
 	}
 	if asked == 0 {
 		t.Error("no schedule has an outage")
+	}
+}
+
+// More answers than a schedule has are all of its answers.
+func TestDisksAreLostAtAllAnswersAtMost(t *testing.T) {
+	t.Parallel()
+	s := schedule.Draw(1, schedule.Options{Members: []int{3}})
+	for i := range s.Clients {
+		s.Clients[i].Operations = s.Clients[i].Operations[:min(2, len(s.Clients[i].Operations))]
+	}
+	start := Member(abd.Factory)
+	answered := until(t.Context(), s, start, 0).Clients.Answered
+	all := promised(t.Context(), s, start, answered)
+	if more := promised(t.Context(), s, start, math.MaxInt); len(all) == 0 || len(more) != len(all) {
+		t.Errorf("%d losses at %d answers, and %d at as many as can be", len(all), answered, len(more))
 	}
 }
