@@ -31,6 +31,7 @@ type simulateFlags struct {
 	workload string
 	conflict float64
 	keys     string
+	values   int // how many bytes they have
 	duration time.Duration
 	seed     uint64
 	faults   string
@@ -115,8 +116,8 @@ func newSimulateCommand() *cobra.Command {
 					return err
 				}
 				for _, name := range []string{
-					"profile", "rtt", "clients", "workload", "conflict", "keys", "stale", "duration",
-					"output", "history",
+					"profile", "rtt", "clients", "workload", "conflict", "keys", "value-bytes", "stale",
+					"duration", "output", "history",
 				} {
 					if c.Flags().Changed(name) {
 						return fmt.Errorf("--%s: schedules of --soak draw their own networks and operations; leave "+
@@ -171,6 +172,8 @@ func newSimulateCommand() *cobra.Command {
 	flags.Float64Var(&f.conflict, "conflict", defaults.Conflict,
 		"probability that an operation is on the key that all clients share, from 0 to 1")
 	flags.StringVar(&f.keys, "keys", string(defaults.Keys), "how keys are chosen: conflict, zipf or uniform")
+	flags.IntVar(&f.values, "value-bytes", defaults.ValueBytes,
+		"how many bytes written values have at least; with --data-fragments 64 unless given")
 	flags.BoolVar(&f.stale, "stale", false,
 		"let reads be stale, within the protocol's bound: they wait for less with curp")
 	flags.DurationVar(&f.duration, "duration", 180*time.Second,
@@ -319,7 +322,7 @@ func (f simulateFlags) experiment(s simulated) (simulator.Experiment, error) {
 	if f.duration <= 0 {
 		return none, fmt.Errorf("--duration: %v; it must be positive", f.duration)
 	}
-	spec.Conflict, spec.Stale = f.conflict, f.stale
+	spec.Conflict, spec.Stale, spec.ValueBytes = f.conflict, f.stale, f.values
 	x := simulator.Experiment{Network: network, Clients: f.clients, Workload: spec, Duration: f.duration, Seed: f.seed}
 	return x, checkExperiment(x)
 }
@@ -347,9 +350,14 @@ func checkExperiment(x simulator.Experiment) error {
 		return fmt.Errorf("--clients: %d clients at each site; give at least 1", x.Clients)
 	case x.Clients > maxClients:
 		return fmt.Errorf("--clients: %d clients at each site; give at most %d", x.Clients, maxClients)
+	case x.Workload.ValueBytes < 0, x.Workload.ValueBytes > register.DefaultLimits().ValueBytes:
+		return fmt.Errorf("--value-bytes: %d; give 0 to %d", x.Workload.ValueBytes, register.DefaultLimits().ValueBytes)
 	case x.Duration > maxDuration:
 		return fmt.Errorf("--duration: %v of virtual time; give at most %v: what all clients saw is held in memory, "+
 			"and figures settle within minutes", x.Duration, maxDuration)
+	}
+	if err := x.Workload.Validate(); err != nil {
+		return fmt.Errorf("--value-bytes with this --workload: %w", err)
 	}
 	return nil
 }

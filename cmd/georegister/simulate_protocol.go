@@ -107,7 +107,7 @@ func (s simulated) options(kinds []faults.Kind) schedule.Options {
 func (s simulated) runs(x *simulator.Experiment) {
 	x.Start, x.Regular = s.start, s.row.Regular()
 	x.Losses, x.Data, x.Keep = s.losses, s.fragments, s.fragments > 0
-	if s.fragments > 0 {
+	if s.fragments > 0 && x.Workload.ValueBytes == workload.Default().ValueBytes {
 		x.Workload.ValueBytes = largeValue
 	}
 	if s.row.CheckOperation(register.Write) != nil {

@@ -323,7 +323,10 @@ func TestSimulateRefuses(t *testing.T) {
 		"--rtt a-b=1h,b-c=1h,a-c=1h": "--rtt: the longest round trip is 1h0m0s",
 		"--faults fire":              `--faults: unknown fault "fire"`,
 		"--keys none":                "--keys: unknown keys",
-		"--fault-tolerance 0":        "--fault-tolerance: 0; give at least 1",
+		"--value-bytes -1":           "--value-bytes: -1; give 0 to 1048576",
+		"--value-bytes 70 --workload 1:1:1": "--value-bytes with this --workload: workload: values of 70 bytes can't " +
+			"be added to",
+		"--fault-tolerance 0": "--fault-tolerance: 0; give at least 1",
 		"--fault-tolerance 1": "--fault-tolerance: protocol Gryff survives the " +
 			"loss of any minority",
 		"--protocol gus --fault-tolerance 3": "--fault-tolerance: 5 replicas can " +

@@ -96,26 +96,26 @@ func (l *locals) unspent() (some bool) {
 func (l *locals) unspentAs(how spending) (some bool) {
 	known, kept := uint32(len(l.states)), slices.Clone(l.kept[silent])
 	gone := make([]bitSet, known) // what was dropped in a local state or before it
-	var waiting []uint32
+	var waiting []uint32 // each of them once
+	waits := make([]bool, known)
 	for n := range known {
 		gone[n] = l.states[n].dropped[how].without(l.kept[how])
 		if how == silent {
 			gone[n] = l.states[n].dropped[how].without(l.never)
 		}
 		if !gone[n].empty() {
-			waiting = append(waiting, n)
+			waiting, waits[n] = append(waiting, n), true
 		}
 	}
 	for len(waiting) > 0 {
 		n := waiting[0]
-		waiting = waiting[1:]
+		waiting, waits[n] = waiting[1:], false
 		for _, e := range l.states[n].next {
 			to := e.to
-			more := gone[n].without(gone[to])
-			if more.empty() {
+			if gone[n].within(gone[to]) {
 				continue
 			}
-			for m := range more.all() {
+			for m := range gone[n].without(gone[to]).all() {
 				gone[to].set(m)
 				if l.states[to].stored == nil && !l.allowed(to, m, how) {
 					if how == silent && kept.has(m) {
@@ -125,7 +125,9 @@ func (l *locals) unspentAs(how spending) (some bool) {
 					some = true
 				}
 			}
-			waiting = append(waiting, to)
+			if !waits[to] {
+				waiting, waits[to] = append(waiting, to), true
+			}
 		}
 	}
 	return some
@@ -156,6 +158,16 @@ func (b bitSet) without(other bitSet) bitSet {
 		rest[i] &^= other[i]
 	}
 	return rest
+}
+
+// within reports whether another set has all that is in b.
+func (b bitSet) within(other bitSet) bool {
+	for i, word := range b {
+		if word != 0 && (i >= len(other) || word&^other[i] != 0) {
+			return false
+		}
+	}
+	return true
 }
 
 func (b bitSet) empty() bool { return !slices.ContainsFunc(b, func(w uint64) bool { return w != 0 }) }

@@ -14,18 +14,27 @@ import (
 // experiment is a run without faults. What a mutant makes slower or costlier in it is found: latencies are what a fast
 // path, or to ask the nearest alone, is for, and no history tells of them, nor of messages that nobody needs, of what
 // they need not say, or of memory that is never let go.
-type experiment struct{ by, sites, workload, conflict string }
+type experiment struct{ by, sites, workload, conflict, bytes string }
 
-var experiments = []experiment{
-	{"reads and writes of five", "5", "ycsb-a", "0.02"},
-	{"rmws of five on few keys", "5", "40:40:20", "0.3"},
-	{"reads and writes of three", "3", "ycsb-a", "0.3"},
-	{"reads of five on few keys", "5", "95:5:0", "0.5"},
-	{"one key of five", "5", "ycsb-a", "1"},
-	{"rmws of three", "3", "0:0:100", "0.3"},
-	{"reads and writes of seven", wide, "ycsb-a", "0.3"},
-	{"reads of seven on few keys", wide, "95:5:0", "0.5"},
-	{"one key of seven", wide, "ycsb-a", "1"},
+// experiments are of every number of sites, share of operations on one key, and mix of operations, but for mixes that
+// differ little while keys are seldom shared; and of values too large for some messages.
+func experiments() (all []experiment) {
+	mixes := []struct{ by, workload string }{
+		{"reads and writes", "ycsb-a"}, {"all operations", "40:40:20"}, {"reads", "95:5:0"}, {"rmws", "0:0:100"},
+	}
+	for _, sites := range []string{"5", "3", wide} {
+		for _, shared := range []struct {
+			by, conflict string
+			mixes        int
+		}{{"many keys", "0.02", 2}, {"few keys", "0.3", len(mixes)}, {"one key", "1", len(mixes)}} {
+			for _, mix := range mixes[:shared.mixes] {
+				by := fmt.Sprintf("%s of %s sites, %s", mix.by, sites, shared.by)
+				all = append(all, experiment{by, sites, mix.workload, shared.conflict, "16"})
+			}
+		}
+		all = append(all, experiment{"large values of " + sites + " sites", sites, "ycsb-a", "0.3", "70000"})
+	}
+	return all
 }
 
 // wide is how many sites experiments have with protocols that need as many to differ from another one, and with no
@@ -90,7 +99,7 @@ type measurements struct{ once[measured] }
 // without.
 func (all *measurements) measure(ctx context.Context, program, folder string, known *result) error {
 	for _, p := range protocolsOf[folder] {
-		for _, e := range experiments {
+		for _, e := range experiments() {
 			if (e.sites == wide) != (fewest[p] == wide) {
 				continue
 			}
@@ -122,7 +131,7 @@ func (all *measurements) without(ctx context.Context, program, protocol string, 
 
 func measure(ctx context.Context, program, mutant, protocol string, e experiment) (m measured, err error) {
 	arguments := []string{"simulate", "--protocol", protocol, "--clients", "2", "--duration", "12s",
-		"--conflict", e.conflict, "--workload", e.workload, "--output", "json"}
+		"--conflict", e.conflict, "--workload", e.workload, "--value-bytes", e.bytes, "--output", "json"}
 	if e.sites == wide {
 		arguments = append(arguments, "--rtt", line())
 	} else {
