@@ -96,7 +96,7 @@ func (l *locals) unspent() (some bool) {
 func (l *locals) unspentAs(how spending) (some bool) {
 	known, kept := uint32(len(l.states)), slices.Clone(l.kept[silent])
 	gone := make([]bitSet, known) // what was dropped in a local state or before it
-	var waiting []uint32 // each of them once
+	var waiting []uint32          // each of them once
 	waits := make([]bool, known)
 	for n := range known {
 		gone[n] = l.states[n].dropped[how].without(l.kept[how])
