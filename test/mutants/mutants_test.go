@@ -187,3 +187,48 @@ func TestWhatIsNoMutantIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A program runs the mutant that the environment names, and the product's code without one. A name that it does not
+// have ends it.
+func TestTheEnvironmentChooses(t *testing.T) {
+	module := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":      "module example\n\ngo 1.26\n",
+		"main.go":     "package main\n\nimport \"example/part\"\n\nfunc main() {\n\tprintln(part.Is())\n}\n",
+		"part/is.go":  "package part\n\nfunc Is() string {\n\treturn \"right\"\n}\n",
+		"other/is.go": "package other\n\nfunc Is() string {\n\treturn \"right\"\n}\n",
+	} {
+		name = filepath.Join(module, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edits := []Edit{{File: "is.go", Old: "\treturn \"right\"\n", New: "\treturn \"wrong\"\n"}}
+	overlay, err := Overlay(module, t.TempDir(), []Mutant{
+		{Name: "part/wrong", Package: "part", Edits: edits}, {Name: "other/wrong", Package: "other", Edits: edits},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "program")
+	c := exec.Command("go", "build", "-overlay", overlay, "-o", program, ".")
+	c.Dir = module
+	if text, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for mutant, want := range map[string]string{
+		"": "right\n", "part/wrong": "wrong\n", "other/wrong": "right\n",
+		"part/wrnog": Variable + ": this program has no mutant part/wrnog\n",
+		"part":       Variable + ": this program has no mutant part\n",
+	} {
+		c := exec.Command(program)
+		c.Env = append(os.Environ(), Variable+"="+mutant)
+		text, err := c.CombinedOutput()
+		if string(text) != want || (err != nil) != strings.Contains(want, "no mutant") {
+			t.Errorf("%q: %q, %v, want %q", mutant, text, err, want)
+		}
+	}
+}

@@ -25,11 +25,13 @@ const switchFile = "active_mutant.go"
 func Overlay(module, out string, all []Mutant) (string, error) {
 	replaced := map[string]string{}
 	byPackage := map[string][]Mutant{}
+	names := "\n"
 	for _, m := range all {
 		byPackage[m.Package] = append(byPackage[m.Package], m)
+		names += m.Name + "\n"
 	}
 	for pkg, mutants := range byPackage {
-		files, err := mutate(filepath.Join(module, pkg), mutants)
+		files, err := mutate(filepath.Join(module, pkg), mutants, names)
 		if err != nil {
 			return "", err
 		}
@@ -49,8 +51,27 @@ func Overlay(module, out string, all []Mutant) (string, error) {
 	return name, os.WriteFile(name, text, 0o600)
 }
 
-// mutate makes the files of a package that mutants change, by their names.
-func mutate(folder string, mutants []Mutant) (map[string]string, error) {
+// switchText is the text of a switch file: of a package, with the numbers of its mutants, and the names of all mutants of
+// the program, a line each. A name that is none of them ends the program: it would run the product's code.
+const switchText = `package %[1]s
+
+import (
+	"os"
+	"strings"
+)
+
+var activeMutant = func() int {
+	name := os.Getenv(%[2]q)
+	if name != "" && !strings.Contains(%[4]q, "\n"+name+"\n") {
+		os.Stderr.WriteString(%[2]q + ": this program has no mutant " + name + "\n")
+		os.Exit(2)
+	}
+	return %#[3]v[name]
+}()
+`
+
+// mutate makes the files of a package that mutants change, by their names. The program has mutants of all those names.
+func mutate(folder string, mutants []Mutant, names string) (map[string]string, error) {
 	files := map[string]*source{}
 	numbers := map[string]int{}
 	for i, m := range mutants {
@@ -75,7 +96,7 @@ func mutate(folder string, mutants []Mutant) (map[string]string, error) {
 		texts[file] = s.switched()
 		name = s.tree.Name.Name
 	}
-	texts[switchFile] = fmt.Sprintf("package %s\n\nimport \"os\"\n\nvar activeMutant = %#v[os.Getenv(%q)]\n", name, numbers, Variable)
+	texts[switchFile] = fmt.Sprintf(switchText, name, Variable, numbers, names)
 	return texts, nil
 }
 

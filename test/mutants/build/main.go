@@ -2,9 +2,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
+	"syscall"
 
 	"github.com/georegister/georegister/test/mutants"
 )
@@ -12,7 +15,10 @@ import (
 const program = "bin/georegister-mutants"
 
 func main() {
-	if err := build(); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := build(ctx, os.Args[1:])
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "build with mutants:", err)
 		os.Exit(1)
 	}
@@ -20,10 +26,13 @@ func main() {
 }
 
 // build is run in the module's folder.
-func build() error {
+func build(ctx context.Context, words []string) error {
+	if len(words) > 0 {
+		return fmt.Errorf("%q: it takes nothing; %s chooses a mutant when the program runs", words[0], mutants.Variable)
+	}
 	all, err := mutants.Load(os.DirFS("test/mutants"))
 	if err != nil {
-		return err
+		return fmt.Errorf("test/mutants, in the module's folder: %w", err)
 	}
 	module, err := os.Getwd()
 	if err != nil {
@@ -38,7 +47,7 @@ func build() error {
 	if err != nil {
 		return err
 	}
-	c := exec.Command("go", "build", "-overlay", overlay, "-o", program, "./cmd/georegister")
+	c := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-overlay", overlay, "-o", program, "./cmd/georegister")
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	return c.Run()
 }

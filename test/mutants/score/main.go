@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -65,18 +66,37 @@ func main() {
 	flag.StringVar(&o.build, "build", "",
 		"only make this program with the drawn mutants, of which "+mutants.Variable+" chooses one by name")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := o.run(ctx); err != nil {
+	if err := o.run(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "score:", err)
-		stop()
 		os.Exit(1)
 	}
 }
 
-func (o options) run(ctx context.Context) error {
-	if o.count < 1 || o.schedules < 1 {
-		return errors.New("-count and -schedules: give at least 1")
+// maxSchedules is what a hunt can compare the costs of.
+const maxSchedules = 10_000_000
+
+// check refuses flags that mean nothing, and words that are none.
+func (o options) check(words []string) error {
+	switch {
+	case len(words) > 0:
+		return fmt.Errorf("%q is no flag, and what comes after it would not be read; flags begin with -", words[0])
+	case o.count < 1:
+		return fmt.Errorf("-count: %d mutants; give at least 1", o.count)
+	case o.schedules < 1 || o.schedules > maxSchedules:
+		return fmt.Errorf("-schedules: %d; give 1 to %d", o.schedules, maxSchedules)
+	case o.parallel < 0:
+		return fmt.Errorf("-parallel: %d; give at least 1, or leave it out", o.parallel)
+	case o.deviations < 0:
+		return fmt.Errorf("-deviations: %d; give how many of each plain run, or 0 for none", o.deviations)
+	case o.explore < 0:
+		return fmt.Errorf("-explore: %v; give a time, or 0 to explore nothing", o.explore)
+	}
+	return nil
+}
+
+func (o options) run(words []string) error {
+	if err := o.check(words); err != nil {
+		return err
 	}
 	only, err := regexp.Compile(o.only)
 	if err != nil {
@@ -97,30 +117,30 @@ func (o options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	drawn = slices.DeleteFunc(drawn, func(s *generate.Site) bool { return !only.MatchString(s.Name) })
+	if len(drawn) == 0 {
+		return fmt.Errorf("-only: none of them has a name that matches %q; -list prints the names", o.only)
+	}
 	if o.list {
 		for _, s := range drawn {
-			if only.MatchString(s.Name) {
-				fmt.Printf("%s %s\n%s\n", s.Name, s.Hash(), s.Diff())
-			}
+			fmt.Printf("%s %s\n%s\n", s.Name, s.Hash(), s.Diff())
 		}
 		return nil
 	}
-	if o.out == "" {
-		o.out = filepath.Join(module, "bin", fmt.Sprintf("mutants-%d.jsonl", o.seed))
-		if err := os.MkdirAll(filepath.Dir(o.out), 0o755); err != nil {
-			return err
-		}
-	}
-	r := runner{options: o, module: module, judged: judged, scopes: scopes{time: o.explore}}
-	for _, s := range drawn {
-		if only.MatchString(s.Name) {
-			r.drawn = append(r.drawn, s)
-		}
-	}
+	r := runner{options: o, module: module, judged: judged, drawn: drawn, scopes: scopes{time: o.explore}}
+	// Before this, a signal ends the process at once, and so does a second one after it.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
 	if o.build != "" {
 		return r.build(ctx, o.build)
 	}
-	if err := r.run(ctx); err != nil {
+	if err := r.open(); err != nil {
+		return err
+	}
+	if err := r.run(ctx); ctx.Err() != nil {
+		return fmt.Errorf("stopped; what was found out is kept in %s, and the same command goes on there", r.out)
+	} else if err != nil {
 		return err
 	}
 	return r.report()
@@ -128,11 +148,14 @@ func (o options) run(ctx context.Context) error {
 
 // folder is that of the module that the command is run in.
 func folder() (string, error) {
-	text, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	c := exec.Command("go", "list", "-m", "-f", "{{.Dir}}")
+	var complaints strings.Builder
+	c.Stderr = &complaints
+	text, err := c.Output()
 	if err != nil {
-		return "", fmt.Errorf("go list -m: %w", err)
+		return "", fmt.Errorf("go list -m, in the module's folder: %w\n%s", err, complaints.String())
 	}
-	return filepath.Clean(string(text[:len(text)-1])), nil
+	return filepath.Clean(strings.TrimSuffix(string(text), "\n")), nil
 }
 
 // build makes the program with all drawn mutants.
@@ -151,7 +174,7 @@ func (r *runner) build(ctx context.Context, program string) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "compiling one program with %d mutants\n", len(r.drawn))
-	c := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", program, "./cmd/georegister")
+	c := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-overlay", overlay, "-o", program, "./cmd/georegister")
 	c.Dir = r.module
 	if text, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build -overlay: %w\n%s", err, text)

@@ -1,16 +1,17 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/georegister/georegister/test/mutants/equivalent"
@@ -103,13 +104,8 @@ func (r *runner) steps() (all []step) {
 	return all
 }
 
+// run does all steps; the file is open.
 func (r *runner) run(ctx context.Context) (err error) {
-	if err := r.recall(); err != nil {
-		return err
-	}
-	if r.file, err = os.OpenFile(r.out, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
-		return err
-	}
 	defer func() { err = errors.Join(err, r.file.Close()) }()
 	to, err := os.MkdirTemp("", "mutants-")
 	if err != nil {
@@ -132,33 +128,75 @@ func (r *runner) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// recall reads what earlier runs found out.
-func (r *runner) recall() error {
-	r.results = map[string]*result{}
-	hashes := map[string]string{}
-	for _, s := range r.drawn {
-		hashes[s.Name] = s.Hash()
-		r.results[s.Name] = &result{Name: s.Name, Hash: s.Hash()}
+// open opens the file of results for this run alone, and the page if there is to be one, and reads what earlier runs
+// found out.
+func (r *runner) open() (err error) {
+	if r.page != "" {
+		if err := checkPage(r.page); err != nil {
+			return fmt.Errorf("-page: %w", err)
+		}
 	}
-	file, err := os.Open(r.out)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
+	if r.out == "" {
+		r.out = filepath.Join(r.module, "bin", fmt.Sprintf("mutants-%d.jsonl", r.seed))
+		if err := os.MkdirAll(filepath.Dir(r.out), 0o755); err != nil {
+			return fmt.Errorf("name a file for the results with -out: %w", err)
+		}
+	}
+	if r.file, err = os.OpenFile(r.out, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
+		return fmt.Errorf("-out: %w", err)
+	}
+	if syscall.Flock(int(r.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		return fmt.Errorf("-out: another run writes its results to %s; wait for its end, or name another file", r.out)
+	}
+	return r.recall()
+}
+
+// checkPage reports why a file can not be written. What is there stays as it is.
+func checkPage(name string) error {
+	_, missing := os.Stat(name)
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
 		return err
 	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	err = file.Close()
+	if missing != nil {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return err
+}
+
+// first is how the first line of a file of results begins.
+const first = `{"name":`
+
+// recall reads what earlier runs found out. A run that was killed may have left a line that is cut short: what follows
+// gets a line of its own.
+func (r *runner) recall() error {
+	r.results = map[string]*result{}
+	for _, s := range r.drawn {
+		r.results[s.Name] = &result{Name: s.Name, Hash: s.Hash()}
+	}
+	text, err := io.ReadAll(r.file)
+	if err != nil {
+		return fmt.Errorf("-out: %w", err)
+	}
+	if !bytes.HasPrefix(text, []byte(first)[:min(len(first), len(text))]) {
+		return fmt.Errorf("-out: %s has something else than results of mutants; name another file", r.out)
+	}
+	for line := range bytes.Lines(text) {
 		var earlier result
-		if json.Unmarshal(lines.Bytes(), &earlier) != nil {
-			continue // the last line of a run that was ended
+		if json.Unmarshal(line, &earlier) != nil {
+			continue
 		}
-		if hashes[earlier.Name] == earlier.Hash {
+		if known := r.results[earlier.Name]; known != nil && known.Hash == earlier.Hash {
 			r.results[earlier.Name] = &earlier
 		}
 	}
-	return lines.Err()
+	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
+		if _, err := r.file.WriteString("\n"); err != nil {
+			return fmt.Errorf("-out: %w", err)
+		}
+	}
+	return nil
 }
 
 // take takes a step with all that are not found yet.

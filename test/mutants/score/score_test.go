@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/simulator"
+	"github.com/georegister/georegister/test/mutants"
 	"github.com/georegister/georegister/test/mutants/generate"
 )
 
@@ -249,5 +252,103 @@ func TestMoreCosts(t *testing.T) {
 		if why := both.verdict(); (why != "") != c.found {
 			t.Errorf("%s: %q", c.what, why)
 		}
+	}
+}
+
+// Flags that mean nothing are refused, and so is a word that is no flag: those after it would not be read.
+func TestFlagsAreRefused(t *testing.T) {
+	whole := options{count: 1, schedules: 1}
+	if err := whole.check(nil); err != nil {
+		t.Error(err)
+	}
+	for want, o := range map[string]options{
+		"-count: 0":             {schedules: 1},
+		"-schedules: 0":         {count: 1},
+		"-schedules: 100000000": {count: 1, schedules: 100_000_000},
+		"-parallel: -1":         {count: 1, schedules: 1, parallel: -1},
+		"-deviations: -1":       {count: 1, schedules: 1, deviations: -1},
+		"-explore: -1s":         {count: 1, schedules: 1, explore: -time.Second},
+	} {
+		if err := o.check(nil); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if err := whole.check([]string{"list", "-only", "gus"}); err == nil || !strings.Contains(err.Error(), `"list"`) {
+		t.Error(err)
+	}
+	none := options{count: 1, schedules: 1, seed: 1, only: "^of nothing$"}
+	if err := none.run(nil); err == nil || !strings.HasPrefix(err.Error(), "-only: ") {
+		t.Errorf("%v, want that none matches", err)
+	}
+}
+
+// What a killed run has left is gone on from: a line that is cut short costs no other one.
+func TestResultsAreGoneOnFrom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "results")
+	var drawn []*generate.Site
+	for _, name := range []string{"a", "b", "c"} {
+		drawn = append(drawn, &generate.Site{Mutant: mutants.Mutant{Name: name}})
+	}
+	text := fmt.Sprintf(`{"name":"a","hash":%q,"found":"search"}`, drawn[0].Hash()) + "\n" +
+		`{"name":"b","hash":"of other code","found":"search"}` + "\n" + `{"na`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reopened := func() *runner {
+		r := &runner{options: options{out: path}, drawn: drawn}
+		if err := r.open(); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := reopened()
+	if a, b := r.results["a"], r.results["b"]; a.Found != "search" || b.Found != "" {
+		t.Errorf("%+v, %+v", a, b)
+	}
+	other := &runner{options: options{out: path}, drawn: drawn}
+	if err := other.open(); err == nil || !strings.Contains(err.Error(), "another run") {
+		t.Errorf("two runs write to one file: %v", err)
+	}
+	if err := r.note(result{Name: "c", Hash: drawn[2].Hash(), Searched: 7}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r := reopened(); r.results["c"].Searched != 7 {
+		t.Errorf("after a line that was cut short: %+v", r.results["c"])
+	}
+}
+
+// A file of something else is not written to, and one that can't be written is refused before anything runs.
+func TestFilesOfResultsAreRefused(t *testing.T) {
+	folder := t.TempDir()
+	page := filepath.Join(folder, "page.md")
+	if err := os.WriteFile(page, []byte("# A page\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		out, page, want string
+	}{
+		{page, "", "-out: " + page + " has something else"},
+		{folder, "", "-out: open"},
+		{filepath.Join(folder, "no", "file"), "", "-out: open"},
+		{filepath.Join(folder, "out"), folder, "-page: open"},
+		{filepath.Join(folder, "out"), filepath.Join(folder, "no", "page"), "-page: open"},
+	} {
+		r := runner{options: options{out: c.out, page: c.page}}
+		if err := r.open(); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c, err, c.want)
+		}
+	}
+	if text, err := os.ReadFile(page); err != nil || string(text) != "# A page\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	r := runner{options: options{out: filepath.Join(folder, "out"), page: filepath.Join(folder, "new.md")}}
+	if err := r.open(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(r.page); !os.IsNotExist(err) {
+		t.Errorf("a page without a table is there: %v", err)
 	}
 }
