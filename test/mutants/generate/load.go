@@ -203,7 +203,8 @@ func (p *pkg) servesPeople() func(*function) bool {
 	return func(f *function) bool { return serves[p.info.Defs[f.decl.Name]] }
 }
 
-// uses notes who names which of the package's functions below a node. In what becomes a figure it is nobody but people.
+// uses notes who names which of the package's functions below a node. In a statement that is about figures alone, or what
+// people are told of a decision, it is nobody but people.
 func (p *pkg) uses(f *function, below ast.Node, user types.Object, users map[types.Object][]types.Object) {
 	people := f.forPeople(below)
 	ast.Inspect(below, func(n ast.Node) bool {

@@ -23,8 +23,9 @@ func isWithin(all []piece, p piece) bool {
 // news are the types of what people are told of a decision.
 var news = regexp.MustCompile(`^Move$`)
 
-// forPeople are the parts of code that nothing but people reads the outcome of: what becomes a figure or a text for
-// them, the conditions of what does nothing but count, and what a field gets that nothing else reads.
+// forPeople are the parts of code that nothing but people reads the outcome of: what they are told of a decision, the
+// conditions of what only counts a path, and what a field gets that nothing else reads. How many round trips an
+// operation took, and whether that was the fast way, is not among it: experiments see it.
 func (f *function) forPeople(code ast.Node) []piece {
 	all := []piece{}
 	add := func(n ast.Node) { all = append(all, f.instead(n, "")) }
@@ -34,17 +35,6 @@ func (f *function) forPeople(code ast.Node) []piece {
 			if t := f.named(n); t != nil && news.MatchString(t.Obj().Name()) {
 				for _, e := range n.Elts {
 					add(e)
-				}
-			}
-		case *ast.KeyValueExpr:
-			if f.isFigure(f.of(n.Key), n.Value) {
-				add(n.Value)
-			}
-		case *ast.CallExpr:
-			s, is := f.typeOf(n.Fun).(*types.Signature)
-			for i, a := range n.Args {
-				if is && !s.Variadic() && f.isFigure(s.Params().At(i).Name(), a) {
-					add(a)
 				}
 			}
 		case *ast.IfStmt:
@@ -61,27 +51,17 @@ func (f *function) forPeople(code ast.Node) []piece {
 	return all
 }
 
-// isFigure reports whether what has a name, a field or a parameter, is a figure or a text for people.
-func (f *function) isFigure(name string, value ast.Expr) bool {
-	t := f.typeOf(value)
-	if t == nil {
-		return false
-	}
-	b, is := t.Underlying().(*types.Basic)
-	return is && (figures.MatchString("."+name) || name == "fast" && b.Info()&types.IsBoolean != 0)
-}
-
-// onlyCounts reports whether all that a statement does is about figures, and its conditions call nothing that may do more.
+// onlyCounts reports whether all that a statement does is to count paths, and its conditions call nothing that may do more.
 func (f *function) onlyCounts(s ast.Stmt) bool {
 	switch s := s.(type) {
 	case *ast.IfStmt:
 		return s.Init == nil && !calls(s.Cond) && f.onlyCounts(s.Body) && (s.Else == nil || f.onlyCounts(s.Else))
 	case *ast.BlockStmt:
 		return !slices.ContainsFunc(s.List, func(s ast.Stmt) bool { return !f.onlyCounts(s) })
-	case *ast.ReturnStmt:
-		return false
+	case *ast.ExprStmt:
+		return f.counts(s)
 	}
-	return f.counts(s)
+	return false
 }
 
 // calls reports whether an expression calls anything but what compares or measures.
