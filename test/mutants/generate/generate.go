@@ -35,6 +35,7 @@ type Site struct {
 	pieces   []piece
 	instead  []piece // see change
 	at       int     // where the changed statement begins, as an offset in the file
+	keeps    bool    // every promise, by what the code says: it is left out
 }
 
 // Hash tells a site's change from that of another version of the code.
@@ -75,6 +76,11 @@ func write(b *strings.Builder, mark string, lines []string) {
 // Sites lists all sites of the packages, in the order of packages, operators, files and places. No two change the code
 // in the same way: the first operator has it.
 func (m *Module) Sites() []*Site {
+	return slices.DeleteFunc(m.sites(), func(s *Site) bool { return s.keeps })
+}
+
+// sites are those, and what is left out since it keeps every promise.
+func (m *Module) sites() []*Site {
 	var all []*Site
 	for _, p := range m.packages {
 		seen := map[string]bool{}
@@ -88,9 +94,8 @@ func (m *Module) Sites() []*Site {
 						continue
 					}
 					seen[s.key()] = true
-					if !c.keeps && !f.isForPeople(c) {
-						all = append(all, s)
-					}
+					s.keeps = c.keeps || f.isForPeople(c)
+					all = append(all, s)
 				}
 			}
 		}
@@ -99,16 +104,19 @@ func (m *Module) Sites() []*Site {
 }
 
 // Draw takes so many sites, or all if there are fewer, each of which compiles: package after package, each with the
-// operator that has been taken least. What has no site of its own left, another one takes the place of.
-func (m *Module) Draw(sites []*Site, seed uint64, count int) []*Site {
-	d := newDraw(sites, seed)
+// operator that has been taken least. What has no site of its own left, another one takes the place of. What is left out
+// since it keeps every promise has its turn, so that the turns of others do not depend on what is known of it.
+func (m *Module) Draw(seed uint64, count int) []*Site {
+	d := newDraw(m.sites(), seed)
 	var drawn []*Site
 	for len(drawn) < count {
 		s := d.next(m)
 		if s == nil {
 			break
 		}
-		drawn = append(drawn, s)
+		if !s.keeps {
+			drawn = append(drawn, s)
+		}
 	}
 	return drawn
 }

@@ -153,9 +153,9 @@ func TestALocalThatIsLeftUnusedIsUsed(t *testing.T) {
 
 func TestADrawIsEvenAndTheSameEachTime(t *testing.T) {
 	draw := func(seed uint64, count int) (names []string, operators map[string]int) {
-		m, sites := load(t)
+		m, _ := load(t)
 		operators = map[string]int{}
-		for _, s := range m.Draw(sites, seed, count) {
+		for _, s := range m.Draw(seed, count) {
 			names = append(names, s.Name+" "+s.Hash())
 			operators[s.Operator]++
 		}
@@ -185,7 +185,7 @@ func TestOneProgramHasAllMutants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn := m.Draw(sites, 1, len(sites))
+	drawn := m.Draw(1, len(sites))
 	overlay, err := mutants.Overlay(module, t.TempDir(), Mutants(drawn))
 	if err != nil {
 		t.Fatal(err)

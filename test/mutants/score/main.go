@@ -111,7 +111,7 @@ func (o options) run(words []string) error {
 		return err
 	}
 	sites := code.Sites()
-	drawn := code.Draw(sites, o.seed, o.count)
+	drawn := code.Draw(o.seed, o.count)
 	fmt.Fprintf(os.Stderr, "%d mutants of %d, drawn by seed %d\n", len(drawn), len(sites), o.seed)
 	judged, err := equivalent.All()
 	if err != nil {
