@@ -30,19 +30,28 @@ curp|1: read; 2: write|takeover,timeout|2' ;;
 	esac
 }
 
-find test/mutants -name '*.mutant' | sed 's,^test/mutants/,,; s,\.mutant$,,' | grep -E "$pattern" | sort |
-	while read -r mutant; do
-		all=$(scopes "${mutant%%/*}")
-		[ -n "$all" ] || continue # its package has no protocol that is explored
-		found='not found | |'
-		while IFS='|' read -r protocol operations faults deviations; do
-			report=$(GEOREGISTER_MUTANT=$mutant bin/georegister-mutants explore --protocol "$protocol" \
-				--operations "$operations" --faults "$faults" --deviations "$deviations" --for "$time" --max-memory 3Gi \
-				-o json </dev/null 2>/dev/null || true)
-			field() { sed -n "s/^  \"$1\": \"\?\([^\",]*\).*/\1/p" <<<"$report"; }
-			case $(field verdict) in right | 'not decided' | '') continue ;; esac
-			found="\`$protocol\`: $operations, with $faults | $(field states) | $(field verdict) |"
-			break
-		done <<<"$all"
-		echo "| $mutant | $found"
-	done
+names=$(find test/mutants -name '*.mutant' | sed 's,^test/mutants/,,; s,\.mutant$,,' | grep -E "$pattern" | sort) ||
+	{ echo "no mutant has a name that matches $pattern" >&2; exit 1; }
+told=$(mktemp)
+trap 'rm -f "$told"' EXIT
+while read -r mutant; do
+	all=$(scopes "${mutant%%/*}")
+	[ -n "$all" ] || continue # its package has no protocol that is explored
+	found='not found | |'
+	while IFS='|' read -r protocol operations faults deviations; do
+		status=0
+		report=$(GEOREGISTER_MUTANT=$mutant bin/georegister-mutants explore --protocol "$protocol" \
+			--operations "$operations" --faults "$faults" --deviations "$deviations" --for "$time" --max-memory 3Gi \
+			-o json </dev/null 2>"$told") || status=$?
+		field() { sed -n "s/^  \"$1\": \"\?\([^\",]*\).*/\1/p" <<<"$report"; }
+		verdict=$(field verdict)
+		if [ -z "$verdict" ] && [ $status = 1 ]; then # it was not explored at all, and did not panic
+			cat "$told" >&2
+			exit 1
+		fi
+		case $verdict in right | 'not decided' | '') continue ;; esac
+		found="\`$protocol\`: $operations, with $faults | $(field states) | $verdict |"
+		break
+	done <<<"$all"
+	echo "| $mutant | $found"
+done <<<"$names"

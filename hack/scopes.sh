@@ -17,7 +17,8 @@ explore() { # PROTOCOL OPERATIONS FAULTS...
 		{ "$bin/georegister" explore --protocol "$protocol" --operations "$operations" --faults "$faults" --for "$time" || true; } |
 			awk -v scope="\`$protocol\` | $operations | $faults" '
 				/ states/ { split($0, part, ", "); gsub(/.*: | states/, "", part[1]); states = part[1]; sub(/.* in /, ""); took = seconds($0) }
-				/^verdict/ { sub(/verdict: /, ""); print "| " scope " | " states " | " took " | " $0 " |" }
+				/^verdict/ { sub(/verdict: /, ""); print "| " scope " | " states " | " took " | " $0 " |"; told = 1 }
+				END { exit !told } # it was no scope, or no time, as the standard error says
 				function seconds(text,  all) { # of a time such as 1h2m3.4s
 					if (text ~ /[µm]s$/) return "< 1 s"
 					if (match(text, /^[0-9]+h/)) { all += 3600 * substr(text, 1, RLENGTH - 1); text = substr(text, RLENGTH + 1) }
