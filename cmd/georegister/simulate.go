@@ -482,8 +482,8 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []faults.Kin
 			report.Paths["old-copy.witness-found"], report.Paths["old-copy.volume"])
 	}
 	if len(report.Failures) == 0 {
-		fmt.Fprintf(out, "verdict: %s, nothing stuck\n", s.row.Consistency)
-		return unwritten
+		_, err := fmt.Fprintf(out, "verdict: %s, nothing stuck\n", s.row.Consistency)
+		return errors.Join(err, unwritten)
 	}
 	failure := report.Failures[0]
 	if f.shrink {

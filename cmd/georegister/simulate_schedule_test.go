@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -168,6 +169,23 @@ func TestAVerdictIsToldWhereAFileIsNotWritten(t *testing.T) {
 		if !strings.Contains(out, "linearizable") {
 			t.Errorf("%s: no verdict\n%s", flags, out)
 		}
+	}
+}
+
+// A verdict that nobody can read is none.
+func TestAVerdictThatIsNotWritten(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	c := newSimulateCommand()
+	c.SilenceErrors, c.SilenceUsage = true, true
+	c.SetOut(full)
+	c.SetErr(io.Discard)
+	c.SetArgs([]string{"--soak", "2"})
+	if err := c.Execute(); err == nil || !strings.Contains(err.Error(), "no space") {
+		t.Errorf("%v, want that the verdict is not written", err)
 	}
 }
 

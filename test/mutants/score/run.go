@@ -258,7 +258,10 @@ func (r *runner) take(ctx context.Context, program string, now step) error {
 		})
 	}
 	group.Wait()
-	return errors.Join(failed, ctx.Err())
+	if failed != nil {
+		return failed // that others were stopped for
+	}
+	return ctx.Err()
 }
 
 // claimed reports whether a mutant is said to be equivalent, which is searched after the others of a step.
