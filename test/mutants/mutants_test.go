@@ -232,3 +232,15 @@ func TestTheEnvironmentChooses(t *testing.T) {
 		}
 	}
 }
+
+// Tests of a program without mutants say so if the environment chooses one, instead of showing nothing.
+func TestAMutantIsNotChosenForAProgramWithout(t *testing.T) {
+	t.Setenv(Variable, "abd/skip-write-back")
+	if started, err := started(); err == nil || started {
+		t.Errorf("%v, %v", started, err)
+	}
+	t.Setenv(Variable, "")
+	if started, err := started(); err != nil || started {
+		t.Errorf("%v, %v", started, err)
+	}
+}

@@ -33,7 +33,9 @@ func Main(m *testing.M) int {
 // Build makes the program, unless this is one that Run has started. What a test does beside Run is done by those too.
 func Build(t *testing.T) *Program {
 	t.Helper()
-	if os.Getenv(Variable) != "" {
+	if started, err := started(); err != nil {
+		t.Fatal(err)
+	} else if started {
 		return &Program{}
 	}
 	built := shared
@@ -46,6 +48,19 @@ func Build(t *testing.T) *Program {
 		t.Fatal(err)
 	}
 	return &Program{program}
+}
+
+// TestProgram is how a test program with mutants is called.
+const TestProgram = "with-mutants.test"
+
+// started reports whether this program has mutants and was started to run one. An error says that one was chosen for a
+// program that has none: its tests would show nothing.
+func started() (bool, error) {
+	mutant := os.Getenv(Variable)
+	if mutant != "" && filepath.Base(os.Args[0]) != TestProgram {
+		return false, fmt.Errorf("%s is set to %s, and this program has no mutants: unset it", Variable, mutant)
+	}
+	return mutant != "", nil
 }
 
 // Run runs a part of a test in a process whose code has a mutant. The part shows that the mutant is found.
@@ -101,7 +116,7 @@ func build(out string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	program := filepath.Join(out, "mutants.test")
+	program := filepath.Join(out, TestProgram)
 	if text, err := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", program, ".").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go test -c -overlay: %w\n%s", err, text)
 	}

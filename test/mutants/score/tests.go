@@ -61,7 +61,7 @@ func (r *runner) buildTests(ctx context.Context, to, folder string) (string, err
 	if err != nil {
 		return "", err
 	}
-	program := filepath.Join(out, "package.test")
+	program := filepath.Join(out, mutants.TestProgram)
 	c := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-o", program, "./"+folder)
 	c.Dir = r.module
 	if text, err := c.CombinedOutput(); err != nil {
