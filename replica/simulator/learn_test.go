@@ -26,7 +26,7 @@ func learning(seeds int) Search {
 // The same seed gives the same schedules, however many run at once; the code that is right stays right near them; and
 // there are more of what was told apart with each part of the search.
 func TestLearningIsDeterministicAndGrows(t *testing.T) {
-	seeds := 10 * batch
+	seeds := 6 * batch
 	if testing.Short() {
 		seeds = 4 * batch
 	}
