@@ -10,7 +10,7 @@ import (
 func TestCURPSurvivesSplits(t *testing.T) {
 	t.Parallel()
 	took := map[string]int{}
-	for seed := range uint64(seedsFor(t) / 4) {
+	for seed := range uint64(seedsFor(t) / 8) {
 		s := directed.Splits(seed + 1)
 		if f := Run(s, nil, func(path string) { took[path]++ }).Failure; f != nil {
 			t.Errorf("%v\n%s", f, Explain(f))
