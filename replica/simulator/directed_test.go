@@ -57,9 +57,9 @@ func TestDirectedSchedulesSurvive(t *testing.T) {
 	for _, v := range catalog.Variants() {
 		start, options := soaked(t, v)
 		options.Faults = []faults.Kind{faults.Directed, faults.Limits, faults.InFlight}
-		seeds := max(1, seedsFor(t)/40)
+		seeds := max(1, seedsFor(t)/60)
 		if options.Partitioned != nil {
-			seeds = max(1, seedsFor(t)/160)
+			seeds = max(1, seedsFor(t)/240)
 		}
 		for _, k := range directed.Of(v.Name, options.Partitioned != nil, options.Members) {
 			options.Directed = directed.Draws([]directed.Kind{k})

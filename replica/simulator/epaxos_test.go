@@ -31,7 +31,7 @@ func TestEPaxosSurvivesDuels(t *testing.T) {
 func TestEPaxosSurvivesChanges(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
-		Start: Member(epaxos.Factory), Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs}, First: 1, Seeds: seedsFor(t),
+		Start: Member(epaxos.Factory), Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs}, First: 1, Seeds: seedsFor(t) / 2,
 	}, append(changePathsFor(t), epaxos.ChangePaths()...))
 }
 

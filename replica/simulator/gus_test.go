@@ -25,7 +25,7 @@ func TestGusSurvives(t *testing.T) {
 func TestGusSurvivesChanges(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
-		Start: Member(gus.Factory), First: 1, Seeds: seedsFor(t),
+		Start: Member(gus.Factory), First: 1, Seeds: seedsFor(t) / 2,
 		Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.FewRMWs, Members: []int{3, 4, 5, 7}},
 	}, append(changePathsFor(t), gus.ChangePaths()...))
 }

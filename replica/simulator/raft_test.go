@@ -44,7 +44,7 @@ func TestRaftSurvivesDuels(t *testing.T) {
 func TestRaftSurvivesChanges(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
-		Start: Member(shortRaft), First: 1, Seeds: seedsFor(t),
+		Start: Member(shortRaft), First: 1, Seeds: seedsFor(t) / 2,
 		Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs, Members: []int{3, 5}},
 	}, append(changePathsFor(t), raft.ChangePaths()...))
 }
