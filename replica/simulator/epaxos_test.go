@@ -93,7 +93,7 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 		{"quorum/count-one-side", changes, 0, 500},
 		{"view/cover-without-settled", restless, 0, 500},
 		// instance/one-ballot: see below. Of lost disks: see TestMistakesOfLostDisksAreFound. answer-named:
-		// see TestEPaxosExecutesWritesOnce. keep-agreed: see TestMembersBreakInvariants.
+		// see TestEPaxosExecutesWritesOnce. keep-agreed and forget-own-vote: see TestMembersBreakInvariants.
 	})
 }
 

@@ -41,6 +41,7 @@ func TestMembersBreakInvariants(t *testing.T) {
 		{Member(gryff.Factory), []hunt{{"gryff/reply-volatile", few, 0, 30}, {"gryff/spread-volatile", few, 0, 30}}},
 		{Member(epaxos.Factory), []hunt{
 			{"instance/commit-before-persist", few, 0, 30}, {"instance/keep-agreed", changes, 0, 30},
+			{"instance/forget-own-vote", few, 0, 30},
 		}},
 		{Member(gus.Factory), []hunt{{"gus/expose-volatile", plain, 0, 30}, {"gus/forget-held", plain, 0, 30}}},
 		{Member(gus.Factory), []hunt{{"gus/hold-in-any-view", changing, 0, 1000}}},

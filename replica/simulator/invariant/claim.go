@@ -33,7 +33,11 @@ var claims = [...]func(m *peerv1.Message) (claim, bool){
 
 	peerv1.Kind_PRE_ACCEPT:    ofInstance,
 	peerv1.Kind_PRE_ACCEPT_OK: ofInstance,
-	peerv1.Kind_ACCEPT:        ofInstance,
+	peerv1.Kind_ACCEPT: func(m *peerv1.Message) (claim, bool) { // who asks for votes counts its own
+		c, ok := ofInstance(m)
+		c.fact.accepted = max(c.fact.accepted, m.Instance.GetBallot())
+		return c, ok
+	},
 	peerv1.Kind_COMMIT: func(m *peerv1.Message) (claim, bool) { // its ballot is that of whoever tells
 		return claim{instanceKey(m.Key, m.Instance.GetId()), fact{count: uint64(peerv1.Status_COMMITTED)}}, true
 	},
