@@ -69,12 +69,14 @@ func (f simulateFlags) deviate(c *cobra.Command, s simulated, kinds []faults.Kin
 		}
 	} else {
 		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "plain run\tdeviation\truns\tslower: mean\tmost\tnot done: mean\tmost\t"+
+		fmt.Fprintln(table, "plain run\tdeviation\truns\tslower: mean\tmost\tnot done: mean\tmost\tbehind: mean\tmost\t"+
 			"messages more: mean\tmost")
 		for _, d := range report.Deviated {
 			runs := time.Duration(d.Runs)
 			fmt.Fprintf(table, "%s\t%s\t%d", d.Plain, d.Kind, d.Runs)
-			for _, took := range []time.Duration{d.Slower / runs, d.Slowest, d.Unready / runs, d.Longest} {
+			for _, took := range []time.Duration{
+				d.Slower / runs, d.Slowest, d.Unready / runs, d.Longest, d.Behind / runs, d.Furthest,
+			} {
 				fmt.Fprintf(table, "\t%v", took.Round(time.Millisecond))
 			}
 			fmt.Fprintf(table, "\t%.1f\t%d\n", float64(d.Messages)/float64(d.Runs), d.Most)

@@ -18,7 +18,7 @@ type Cost struct {
 	Updates  time.Duration `json:"updates"`         // the same of writes and rmws
 	Unknown  int           `json:"unknown"`         // operations whose outcome nobody was told
 	Unready  time.Duration `json:"unready"`         // for how long a change, a failover or a member was not done
-	Copying  time.Duration `json:"copying"`         // for how long a member had a part of a partition's state only
+	Behind   time.Duration `json:"behind"`          // for how long a member had a part of others' state only
 	Lasted   time.Duration `json:"lasted"`          // all of it
 	Messages uint64        `json:"messages"`        // of members, that were sent
 	Bytes    uint64        `json:"bytes"`           // of those
@@ -30,7 +30,7 @@ type Cost struct {
 // cost is that of a run that has ended.
 func (w *run) cost(seed uint64, operations []history.Operation, by *course) Cost {
 	c := Cost{
-		Seed: seed, Unready: by.unready, Copying: by.copying, Lasted: w.Now,
+		Seed: seed, Unready: by.unready, Behind: by.behind, Lasted: w.Now,
 		Messages: w.Network.Carried, Bytes: w.Network.Bytes, Batches: w.Batches,
 	}
 	for _, o := range operations {

@@ -15,7 +15,7 @@ type course struct {
 	sent    []network.Noted // messages, by their numbers, until faults were over
 	syncs   uint64          // fsyncs until then
 	unready time.Duration   // for how long a change, a failover or a member was not done until then
-	copying time.Duration   // for how long a member had a part of a partition's state only, until then
+	behind  time.Duration   // for how long a member was behind others (run.behind), until then
 	tail    uint64          // messages in the last part before that
 	names   []client        // in the order of their first operations
 	took    map[string][]time.Duration
@@ -42,8 +42,8 @@ func (w *run) follow() *course {
 		if w.unready() {
 			c.unready += interval
 		}
-		if w.copying() {
-			c.copying += interval
+		if w.behind() {
+			c.behind += interval
 		}
 		w.After(interval, look)
 	}
@@ -64,9 +64,18 @@ func (w *run) unready() bool {
 	})
 }
 
-// copying reports whether a member fetches a copy of a partition's state.
-func (w *run) copying() bool {
-	return w.Environment.Partitioned != nil && slices.ContainsFunc(w.Nodes, (*cluster.Node).Copies)
+// behind reports whether a member has a part of a partition's state only, or a state that is older than another one's by
+// entries that a leader has appended.
+func (w *run) behind() bool {
+	if w.Environment.Partitioned != nil {
+		return slices.ContainsFunc(w.Nodes, (*cluster.Node).Copies)
+	}
+	for shard := range w.Environment.Shards {
+		if least, most := w.Applied(shard); least < most {
+			return true
+		}
+	}
+	return false
 }
 
 // end is the course of a run that has ended.

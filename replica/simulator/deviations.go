@@ -38,6 +38,8 @@ type Deviated struct {
 	Slowest     time.Duration // and one operation, at most
 	Unready     time.Duration // for how much longer a change, a failover or a member was not done, in all together
 	Longest     time.Duration // and in one run, at most
+	Behind      time.Duration // for how much longer a member had a part of others' state only, in all together
+	Furthest    time.Duration // and in one run, at most
 	Messages    int           // how many more there were, in all runs together; fewer in one count against more in another
 	Most        int           // and in one run, at most
 	Quiet       int           // how many more there were in the end of one run, at most
@@ -291,6 +293,8 @@ func (d Deviations) some(seed, purpose uint64, count, share int, class func(int)
 func cameOf(one deviation, plain, is *course) Deviated {
 	x := Deviated{Runs: 1, Longest: max(0, is.unready-plain.unready), Messages: len(is.sent) - len(plain.sent)}
 	x.Slower, x.Slowest, _ = is.slower(plain, one.cut)
+	x.Furthest = max(0, is.behind-plain.behind)
+	x.Behind = x.Furthest
 	x.Unready, x.Most, x.Quiet = x.Longest, x.Messages, int(is.tail)-int(plain.tail)
 	return x
 }
@@ -302,6 +306,8 @@ func (x *Deviated) add(o Deviated) {
 	x.Slowest = max(x.Slowest, o.Slowest)
 	x.Unready += o.Unready
 	x.Longest = max(x.Longest, o.Longest)
+	x.Behind += o.Behind
+	x.Furthest = max(x.Furthest, o.Furthest)
 	x.Messages += o.Messages
 	x.Most, x.Quiet = max(x.Most, o.Most), max(x.Quiet, o.Quiet)
 }

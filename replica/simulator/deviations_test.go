@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/curp"
@@ -88,6 +89,35 @@ func TestLateMutantIsFound(t *testing.T) {
 		}
 		if f := find(drawn(options), Member(raft.Factory), 0, 20, nil); f != nil {
 			t.Errorf("a schedule shows it, too: %v", f)
+		}
+	})
+}
+
+// Of a page that is lost and not asked for again no client may hear; but a member is behind the others for longer.
+func TestMutantIsBehindForLonger(t *testing.T) {
+	t.Parallel()
+	furthest := func() (most time.Duration) {
+		options := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Loss}, RMWs: schedule.ManyRMWs}
+		r := Deviations{Start: Member(raft.Factory), Options: options, Members: 5, Seed: 1, Runs: 110}.Run(t.Context())
+		if r.Failure != nil {
+			t.Errorf("%s: %v", r.By, r.Failure)
+		}
+		for _, d := range r.Deviated {
+			if d.Plain == "a member was away" && d.Kind == lost {
+				most = d.Furthest
+			}
+		}
+		return most
+	}
+	const right = 200 * time.Millisecond // of the 116 after which a page is asked for again
+	mutants.Build(t).Run(t, "mutant", "raft/pull-once", func(t *testing.T) {
+		if most := furthest(); most < 2*right {
+			t.Errorf("a member is behind for %v longer at most", most)
+		}
+	})
+	t.Run("right", func(t *testing.T) {
+		if most := furthest(); most == 0 || most > right {
+			t.Errorf("a member is behind for %v longer at most", most)
 		}
 	})
 }

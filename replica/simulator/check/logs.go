@@ -409,13 +409,16 @@ func (g *group) commits(h *Holder, by, index uint64, held func(uint64) bool) err
 	return nil
 }
 
+// Applied is the entry that the state on a disk is after; 0: there is none, or the protocol has no log.
+func (h *Holder) Applied() uint64 { return field.Number(h.Records[raftApplied], appliedIndex) }
+
 // applies judges a member's state: after one entry it says the same everywhere. That it goes on alone, Grows judges.
 func (l *Logs) applies(h *Holder) error {
 	d, raw := l.of(h), h.Records[raftApplied]
 	if bytes.Equal(raw, d.applied) {
 		return nil
 	}
-	index := field.Number(raw, appliedIndex)
+	index := h.Applied()
 	d.applied = raw
 	g := l.group(h.Shard)
 	if first, known := g.applied[index]; !known {

@@ -19,6 +19,17 @@ func (nd *Node) holder(shard int) *check.Holder {
 	return &s.holder
 }
 
+// Applied are the least and the most entries that the states of a shard are after, of the members that are there.
+func (w *Cluster) Applied(shard int) (least, most uint64) {
+	for i, nd := range w.resting() {
+		applied := nd.holder(shard).Applied()
+		if most = max(most, applied); i == 0 || applied < least {
+			least = applied
+		}
+	}
+	return least, most
+}
+
 // judgeSent judges what a member says of its log.
 func (w *Cluster) judgeSent(from *Node, shard int, e *protocol.Envelope) {
 	switch h := from.holder(shard); {

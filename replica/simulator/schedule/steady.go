@@ -67,7 +67,7 @@ func Plains(seed uint64, n int, options Options) []Plain {
 		s.growValues(kernel.NewStream(s.Seed, kernel.ForLimits, 0))
 	})
 	behind := func(s *Schedule) { // the log is short, and the state has many pages
-		s.Environment.Tuning = protocol.Tuning{LogEntries: 2, PageBytes: 48}
+		s.Environment.Tuning = protocol.Tuning{LogEntries: 2, PageBytes: 1}
 		s.growValues(kernel.NewStream(s.Seed, kernel.ForLimits, 0))
 	}
 	add("a member was away", faults.Fault{Kind: faults.Crash, For: 8 * retry}, behind)

@@ -36,7 +36,7 @@ var measures = []struct {
 	{"updates take longer", func(c simulator.Cost) float64 { return c.Updates.Seconds() }, 0.1},
 	{"more outcomes are unknown", func(c simulator.Cost) float64 { return float64(c.Unknown) }, 1},
 	{"members are not done for longer", func(c simulator.Cost) float64 { return c.Unready.Seconds() }, 0.05},
-	{"members copy for longer", func(c simulator.Cost) float64 { return c.Copying.Seconds() }, 0.05},
+	{"members are behind others for longer", func(c simulator.Cost) float64 { return c.Behind.Seconds() }, 0.05},
 	{"it lasts longer", func(c simulator.Cost) float64 { return c.Lasted.Seconds() }, 0.1},
 	{"more messages", func(c simulator.Cost) float64 { return float64(c.Messages) }, moreOnce},
 	{"more bytes of messages", func(c simulator.Cost) float64 { return float64(c.Bytes) }, 0},

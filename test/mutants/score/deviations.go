@@ -24,6 +24,7 @@ type deviated struct {
 	Runs             int
 	Slower, Slowest  time.Duration
 	Unready, Longest time.Duration
+	Behind, Furthest time.Duration
 	Messages, Most   int
 }
 
@@ -195,6 +196,8 @@ func costlier(was, is []deviated) map[string]string {
 		took("by how much operations take longer", mean(a.Slower, a), mean(b.Slower, b), slowerMean)
 		took("the most for which members are longer not done", a.Longest, b.Longest, 2*slowerOnce)
 		took("for how much longer members are not done", mean(a.Unready, a), mean(b.Unready, b), 2*slowerMean)
+		took("the most for which members are longer behind others", a.Furthest, b.Furthest, 2*slowerOnce)
+		took("for how much longer members are behind others", mean(a.Behind, a), mean(b.Behind, b), 2*slowerMean)
 		tell(float64(b.Most) > 1.5*float64(a.Most)+moreOnce, "the most messages that there are more", a.Most, b.Most)
 		x, y := float64(a.Messages)/float64(a.Runs), float64(b.Messages)/float64(b.Runs)
 		tell(y > x+math.Abs(x)/4+moreMean, "how many messages there are more", x, y)

@@ -144,7 +144,7 @@ func TestEveryPackageIsHunted(t *testing.T) {
 func TestCostlier(t *testing.T) {
 	was := deviated{
 		Plain: "operations", Kind: "a message is lost", Runs: 10, Slower: 800 * time.Millisecond, Slowest: 200 * time.Millisecond,
-		Unready: time.Second, Longest: time.Second, Messages: 40, Most: 8,
+		Unready: time.Second, Longest: time.Second, Behind: time.Second, Furthest: time.Second, Messages: 40, Most: 8,
 	}
 	for _, c := range []struct {
 		change func(*deviated)
@@ -157,6 +157,8 @@ func TestCostlier(t *testing.T) {
 		{func(d *deviated) { d.Slower *= 2 }, true},
 		{func(d *deviated) { d.Longest *= 2 }, true},
 		{func(d *deviated) { d.Unready *= 2 }, true},
+		{func(d *deviated) { d.Furthest *= 2 }, true},
+		{func(d *deviated) { d.Behind *= 2 }, true},
 		{func(d *deviated) { d.Messages, d.Most = -40, 4 }, false},
 		{func(d *deviated) { d.Messages *= 2 }, true},
 		{func(d *deviated) { d.Most = 40 }, true},
