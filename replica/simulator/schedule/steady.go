@@ -68,6 +68,7 @@ func Plains(seed uint64, n int, options Options) []Plain {
 	})
 	behind := func(s *Schedule) { // the log is short, and the state has many pages
 		s.Environment.Tuning = protocol.Tuning{LogEntries: 2, PageBytes: 1}
+		s.spread()
 		s.growValues(kernel.NewStream(s.Seed, kernel.ForLimits, 0))
 	}
 	add("a member was away", faults.Fault{Kind: faults.Crash, For: 8 * retry}, behind)
@@ -97,6 +98,17 @@ func (s *Schedule) fill() {
 		for i := range plan.Operations {
 			if op := &plan.Operations[i].Operation; op.Kind == register.Write && op.Value.Present() {
 				op.Value = grown(op.Value, filled)
+			}
+		}
+	}
+}
+
+// spread gives each client but the first two keys of its own, so that the state has more records.
+func (s *Schedule) spread() {
+	for i, plan := range s.Clients {
+		for j := range plan.Operations {
+			if i > 1 {
+				plan.Operations[j].Operation.Key += "-" + strconv.Itoa(i)
 			}
 		}
 	}
