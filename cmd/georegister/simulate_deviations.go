@@ -69,8 +69,8 @@ func (f simulateFlags) deviate(c *cobra.Command, s simulated, kinds []faults.Kin
 		}
 	} else {
 		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "plain run\tdeviation\truns\tslower: mean\tmost\tnot done: mean\tmost\tbehind: mean\tmost\t"+
-			"messages more: mean\tmost")
+		fmt.Fprintln(table, "plain run\tdeviation\truns\tslower: mean\tmost\tnot done: mean\tmost\t"+
+			"behind: mean\tmost\tmessages more: mean\tmost")
 		for _, d := range report.Deviated {
 			runs := time.Duration(d.Runs)
 			fmt.Fprintf(table, "%s\t%s\t%d", d.Plain, d.Kind, d.Runs)
