@@ -115,10 +115,7 @@ func newSimulateCommand() *cobra.Command {
 				if err := f.checkSoak(); err != nil {
 					return err
 				}
-				for _, name := range []string{
-					"profile", "rtt", "clients", "workload", "conflict", "keys", "value-bytes", "stale",
-					"duration", "output", "history",
-				} {
+				for _, name := range append(ofExperiments(), "output") {
 					if c.Flags().Changed(name) {
 						return fmt.Errorf("--%s: schedules of --soak draw their own networks and operations; leave "+
 							"one of the two out", name)
@@ -173,7 +170,7 @@ func newSimulateCommand() *cobra.Command {
 		"probability that an operation is on the key that all clients share, from 0 to 1")
 	flags.StringVar(&f.keys, "keys", string(defaults.Keys), "how keys are chosen: conflict, zipf or uniform")
 	flags.IntVar(&f.values, "value-bytes", defaults.ValueBytes,
-		"how many bytes written values have at least; with --data-fragments 64 unless given")
+		"how many bytes written values have at least; with --data-fragments 64 in place of 16")
 	flags.BoolVar(&f.stale, "stale", false,
 		"let reads be stale, within the protocol's bound: they wait for less with curp")
 	flags.DurationVar(&f.duration, "duration", 180*time.Second,

@@ -16,14 +16,19 @@ import (
 // tellEvery is how often those that wait are told how far something is.
 const tellEvery = 2 * time.Second
 
+// ofExperiments are the flags that describe an experiment, and say nothing of other runs.
+func ofExperiments() []string {
+	return []string{
+		"profile", "rtt", "clients", "workload", "conflict", "keys", "value-bytes", "stale", "duration", "history",
+	}
+}
+
 // checkDeviations refuses what does not go with --deviations, and has all faults be tried unless some are named.
 func (f *simulateFlags) checkDeviations(c *cobra.Command) error {
 	if !c.Flags().Changed("deviations") {
 		return nil
 	}
-	for _, name := range []string{
-		"profile", "rtt", "clients", "workload", "conflict", "keys", "stale", "duration", "history", "soak",
-	} {
+	for _, name := range append(ofExperiments(), "soak") {
 		if c.Flags().Changed(name) {
 			return fmt.Errorf("--%s: the plain runs of --deviations are given; leave one of the two out", name)
 		}

@@ -56,7 +56,8 @@ func TestABDSurvivesChanges(t *testing.T) {
 func TestGryffSurvivesChanges(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
-		Start: Member(gryff.Factory), Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs}, First: 1, Seeds: seedsFor(t) / 2,
+		Start: Member(gryff.Factory), First: 1, Seeds: seedsFor(t) / 2,
+		Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs},
 	}, changePathsFor(t))
 }
 

@@ -31,7 +31,8 @@ func TestEPaxosSurvivesDuels(t *testing.T) {
 func TestEPaxosSurvivesChanges(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
-		Start: Member(epaxos.Factory), Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs}, First: 1, Seeds: seedsFor(t) / 2,
+		Start: Member(epaxos.Factory), First: 1, Seeds: seedsFor(t) / 2,
+		Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs},
 	}, append(changePathsFor(t), epaxos.ChangePaths()...))
 }
 

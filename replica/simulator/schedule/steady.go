@@ -105,11 +105,9 @@ func (s *Schedule) fill() {
 
 // spread gives each client but the first two keys of its own, so that the state has more records.
 func (s *Schedule) spread() {
-	for i, plan := range s.Clients {
-		for j := range plan.Operations {
-			if i > 1 {
-				plan.Operations[j].Operation.Key += "-" + strconv.Itoa(i)
-			}
+	for i := 2; i < len(s.Clients); i++ {
+		for j := range s.Clients[i].Operations {
+			s.Clients[i].Operations[j].Operation.Key += "-" + strconv.Itoa(i)
 		}
 	}
 }

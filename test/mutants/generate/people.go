@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
-	"regexp"
 	"slices"
 )
 
@@ -20,8 +19,8 @@ func isWithin(all []piece, p piece) bool {
 	return slices.ContainsFunc(all, func(s piece) bool { return s.from <= p.from && p.to <= s.to })
 }
 
-// news are the types of what people are told of a decision.
-var news = regexp.MustCompile(`^Move$`)
+// news is the type of what people are told of a decision.
+const news = "Move"
 
 // forPeople are the parts of code that nothing but people reads the outcome of: what they are told of a decision, the
 // conditions of what only counts a path, and what a field gets that nothing else reads. How many round trips an
@@ -32,7 +31,7 @@ func (f *function) forPeople(code ast.Node) []piece {
 	ast.Inspect(code, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CompositeLit:
-			if t := f.named(n); t != nil && news.MatchString(t.Obj().Name()) {
+			if t := f.named(n); t != nil && t.Obj().Name() == news {
 				for _, e := range n.Elts {
 					add(e)
 				}
@@ -42,7 +41,8 @@ func (f *function) forPeople(code ast.Node) []piece {
 				add(n)
 			}
 		case *ast.AssignStmt:
-			if n.Tok == token.ASSIGN && !slices.ContainsFunc(n.Lhs, func(e ast.Expr) bool { return !f.pkg.unread[f.fieldOf(e)] }) {
+			read := func(e ast.Expr) bool { return !f.pkg.unread[f.fieldOf(e)] }
+			if n.Tok == token.ASSIGN && !slices.ContainsFunc(n.Lhs, read) {
 				add(n)
 			}
 		}
