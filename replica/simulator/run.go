@@ -187,8 +187,8 @@ func scheduled(ctx context.Context, s schedule.Schedule, start Start, wanted wat
 }
 
 // bound is how long one operation, or what is left of work, may take when the faults are over. Recovery takes rounds of
-// suspicion, each after the other: this is generous, and cheap.
-func (w *run) bound() time.Duration { return 120 * w.Environment.Retry }
+// suspicion, each after the other, and a page of a transfer a write to a slow disk: this is generous, and cheap.
+func (w *run) bound() time.Duration { return max(120*w.Environment.Retry, 240*w.Environment.Slowest()) }
 
 // live has the run go through faults, recovery, final reads and quiescence.
 func (w *run) live(settle time.Duration) (check.Class, string) {

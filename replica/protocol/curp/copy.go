@@ -19,19 +19,23 @@ func (b *backup) beginCopy() {
 	clear(b.unapplied)
 	b.attached = false
 	if b.pageOp != 0 {
-		b.pageAt = 0
+		b.pageOp, b.pageAt = 0, 0
 	}
 	own := b.store.Own
 	own.Copying, own.Cursor, own.Start, own.Through = true, nil, 0, 0
 }
 
-// tickCopy asks for the next page.
+// tickCopy asks for the next page. Asked for again, it is the same question: a master whose disk takes longer than Retry
+// answers it once that was sent.
 func (b *backup) tickCopy() {
 	own := b.store.Own
 	if b.waiting || !own.Copying || b.Now < b.pageAt {
 		return
 	}
-	b.pageOp, b.pageAt = b.Op(), b.Now.Add(b.Config.Retry)
+	if b.pageOp == 0 {
+		b.pageOp = b.Op()
+	}
+	b.pageAt = b.Now.Add(b.Config.Retry)
 	b.send(b.partition.Master, b.message(peerv1.Kind_COPY, b.pageOp, &peerv1.Curp{
 		After: own.Cursor, Start: own.Start, Nonce: b.Config.Nonce,
 	}))

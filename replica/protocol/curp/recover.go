@@ -23,7 +23,7 @@ type recovery struct {
 // source is a witness that is asked for what it saved.
 type source struct {
 	id       view.MemberID
-	op       uint64
+	op       uint64 // number of the question for the next page; 0: it was not asked for yet
 	requests []*witnessv1.Request
 }
 
@@ -124,8 +124,12 @@ func (r *recovery) askWitnesses() {
 	}
 }
 
+// askSource asks for the next page. Asked for again, it is the same question: a witness whose disk takes longer than
+// Retry answers it once that was sent.
 func (r *recovery) askSource(s *source) {
-	s.op = r.Op()
+	if s.op == 0 {
+		s.op = r.Op()
+	}
 	entry, _ := r.Config.View.Witness(s.id)
 	r.ask(s.id, &witnessv1.Message{
 		Kind: witnessv1.Kind_RECOVERY_DATA, Disk: entry.Disk, Op: s.op, Term: r.terms[0].Term,
@@ -147,7 +151,7 @@ func (r *recovery) onData(from view.MemberID, w *witnessv1.Message) {
 			return // another witness has what this one had, or this one is asked again
 		}
 	}
-	s.requests = append(s.requests, w.Requests...)
+	s.op, s.requests = 0, append(s.requests, w.Requests...)
 	if !w.Last && len(w.Requests) > 0 {
 		r.askSource(s)
 		return

@@ -29,7 +29,9 @@ func (p *Protocol) Settle(now protocol.Instant) bool {
 		p.tickPull()
 	case p.Now >= p.join.due:
 		p.join.due = p.Now.Add(2 * p.Config.Retry)
-		p.join.op = p.Op()
+		if p.join.op == 0 {
+			p.join.op = p.Op() // asked again, it is the same question: its answer may take longer than this one waits
+		}
 		for _, m := range p.Config.View.Members {
 			if m.ID != p.Config.Self {
 				p.Send(m.ID, p.Message(peerv1.Kind_RAFT_SETTLE, p.join.op))

@@ -39,6 +39,13 @@ type instance struct {
 	trips int              `digest:"-"` // people are told
 }
 
+// begin has the instance ask everyone a question, to which nobody has said anything yet.
+func (d *instance) begin(s stage, op uint64) {
+	d.stage, d.op, d.refused = s, op, nil
+	d.asked.Restart()
+	d.trips++
+}
+
 // advance begins what waits for a key, unless something is in progress.
 func (p *Protocol) advance(o *object) {
 	defer p.release(o)
@@ -83,10 +90,9 @@ func (p *Protocol) drive(o *object, d *instance) {
 // prepare begins phase 1 (algorithm 3, lines 3, 4 and 21 to 24): with n = 0 acceptors choose the round. It promises
 // nothing, and leaves at once.
 func (p *Protocol) prepare(o *object, d *instance, n uint64) {
-	d.stage, d.op = preparing, p.Op()
+	d.begin(preparing, p.Op())
 	d.round = round{Number: n, Proposer: p.me, Attempt: d.op}
 	d.replies, d.proposal, d.answers = nil, state{}, nil
-	d.trips++
 	d.had = p.Load(o.key)
 	for _, b := range o.guests { // what came meanwhile; the answers to this question will be younger than it
 		if !slices.Contains(d.batches, b) {
@@ -96,7 +102,6 @@ func (p *Protocol) prepare(o *object, d *instance, n uint64) {
 	o.lead = lead{}
 	own, granted := p.grant(o.key, d.round)
 	d.replies.add(p.reply(p.Config.Self, own, granted))
-	d.asked.Restart()
 	d.asked.Answer(p.Incarnations, p.Config.Self)
 	p.ask(o, d, p.AskAll(&d.asked))
 	p.decidePrepared(o, d)

@@ -71,13 +71,11 @@ func (p *Protocol) askNext(o *object, d *instance, next state, answers [][]*peer
 
 // askVotes has everyone vote for a proposal.
 func (p *Protocol) askVotes(o *object, d *instance, s stage, proposal state) {
-	d.stage, d.op = s, p.Op()
+	d.begin(s, p.Op())
 	d.highest = max(d.highest, d.replies.promised())
 	d.had, d.replies = acceptor{}, nil // of phase 1
-	d.proposal, d.refused = proposal, nil
-	d.trips++
+	d.proposal = proposal
 	o.lead = lead{}
-	d.asked.Restart()
 	p.ask(o, d, p.AskAll(&d.asked))
 	if own, voted := p.vote(o.key, d.round, proposal); voted {
 		d.asked.Answer(p.Incarnations, p.Config.Self)

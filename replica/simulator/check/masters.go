@@ -174,7 +174,7 @@ func (j *mastersMessage) leads() error {
 func (j *mastersMessage) holds() error {
 	c, own, at := j.c, j.h.curpOwn(), lastOf{j.h.Disk, j.at}
 	if was := j.whole[at]; !c.Lacking && !was {
-		if err := j.h.whole(); err != nil {
+		if err := j.h.whole(c.Last); err != nil {
 			return err
 		}
 	}

@@ -65,8 +65,13 @@ func (h *Holder) Forgets(b *protocol.Batch) error {
 	return nil
 }
 
-// whole judges a state that a member says to be that after its log: nothing in it comes from behind the log's end.
-func (h *Holder) whole() error {
+// whole judges a state that a member says to be that after its log, up to an entry: nothing in the state comes from
+// behind the log's end. The message may have waited for the disk while the member began to copy another state, whose
+// log begins behind that entry.
+func (h *Holder) whole(said uint64) error {
+	if own := h.curpOwn(); (own.GetCopying() || own.GetThrough() != 0) && said < own.GetStart() {
+		return nil
+	}
 	last := h.curpLast()
 	ahead, of := "", uint64(0)
 	for key, raw := range h.Records { // order is irrelevant: the first of all keys is told

@@ -40,6 +40,9 @@ const Limits Kind = "limits"
 // InFlight is no fault either: sessions have several operations in progress at once, each from a client of its own.
 const InFlight Kind = "in-flight"
 
+// SlowDisk is no fault either: the disks of one site take longer than members wait until they ask again.
+const SlowDisk Kind = "slow-disk"
+
 // Mix is no fault either: schedules differ more in what they are made of. Many have few of the kinds of faults, and no
 // changes of members among them, and others many changes, one after the other; few members, or many keys; members that
 // suspect each other at once; clocks that stand still in a pause.
@@ -50,7 +53,7 @@ const Mix Kind = "mix"
 const Directed Kind = "directed"
 
 // Variations are the kinds that say how schedules are drawn, and are no faults.
-func Variations() []Kind { return []Kind{Limits, InFlight, Mix, Directed} }
+func Variations() []Kind { return []Kind{Limits, InFlight, SlowDisk, Mix, Directed} }
 
 // The kinds of faults of worlds with masters and witnesses.
 const (
@@ -77,7 +80,7 @@ const Misread Kind = "misread"
 func Kinds() []Kind {
 	return []Kind{
 		Crash, Torn, Wipe, Partition, Loss, Duplicate, Reorder, Slow, Skew, Pause, OldCopy, Rot, Change, Outage,
-		Limits, InFlight,
+		Limits, InFlight, SlowDisk,
 	}
 }
 

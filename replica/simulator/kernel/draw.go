@@ -30,6 +30,7 @@ const (
 	ForOutages
 	ForLearning
 	ForDeviations
+	ForSlowDisk
 )
 
 // NewStream is the source of a purpose under a seed; index tells the streams of one purpose apart.

@@ -102,6 +102,9 @@ func directed(seed uint64, options Options) (s Schedule, is bool) {
 		s.drawLimits(options)
 		s.Environment.Tuning.Uncommitted = 0 // many clients work all the time: one entry after the other takes too long
 	}
+	if s.Environment.Partitioned != nil {
+		s.drawSlowDisk(options) // with others, clients that work all the time would have too many operations at once
+	}
 	s.drawInFlight(options)
 	if options.Regular && !s.Environment.Regular {
 		s.drawSessions(options)

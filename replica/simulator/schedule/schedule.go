@@ -241,6 +241,7 @@ func Draw(seed uint64, options Options) Schedule {
 	mix(&s)
 	s.drawLimits(options)
 	s.drawOutage(total, options)
+	s.drawSlowDisk(options)
 	s.drawInFlight(options)
 	s.DrawStale(options.Stale)
 	if options.Regular {
