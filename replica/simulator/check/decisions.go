@@ -118,11 +118,7 @@ func Decision(s membership.Snapshot, d membership.Decision) error {
 	j := judgement{Snapshot: s, digest: s.View.Digest()}
 	held := s.View.Quorum(j.holds)
 	if !s.View.Joint() {
-		if d.Changed() && (d.Kind != membership.Begun || !held) {
-			return fmt.Errorf("a change begins in epoch %d, of which it is not known that a quorum holds it: %v",
-				s.View.Epoch, held)
-		}
-		return nil
+		return j.begins(d, held)
 	}
 	e := electorateOf(shapeOf(s.View))
 	var progress progress
@@ -157,8 +153,62 @@ func Decision(s membership.Snapshot, d membership.Decision) error {
 		return fail("is abandoned for nothing")
 	case !d.Changed() && (over || s.Abandon):
 		return fail("is not ended")
+	case !d.Changed() && j.vain(safe, held, len(busy)) && s.View.Before().Quorum(j.answers):
+		return fail("goes on for nothing")
+	case !d.Changed() && d.Wait != j.waits(safe, held, len(busy)):
+		return fail(fmt.Sprintf("is said to wait for %d", d.Wait))
 	case !slices.Equal(d.Rest, rest) || !slices.Equal(d.For, busy):
 		return fail(fmt.Sprintf("is said to wait for %v, and %v not to be done", d.For, d.Rest))
+	}
+	return nil
+}
+
+// begins judges when a change begins, and what it waits for until then.
+func (j *judgement) begins(d membership.Decision, held bool) error {
+	var diskless []view.MemberID
+	for _, newcomer := range j.Join {
+		if newcomer.Disk == "" {
+			diskless = append(diskless, newcomer.ID)
+		}
+	}
+	wait := membership.NoWait
+	switch wanted := len(j.Join)+len(j.Leave) > 0; {
+	case !held:
+		wait, diskless = membership.ForView, nil
+	case len(diskless) > 0:
+		wait = membership.ForNewcomers
+	case wanted != d.Changed():
+		return fmt.Errorf("of a change that is wanted in epoch %d (%v), which a quorum holds, it is decided that it begins: %v",
+			j.View.Epoch, wanted, d.Changed())
+	}
+	if d.Changed() && (d.Kind != membership.Begun || wait != membership.NoWait) || d.Wait != wait ||
+		!slices.Equal(d.For, diskless) {
+		return fmt.Errorf("a change that is wanted in epoch %d waits for %d of %v (a quorum holds the view: %v), and it is "+
+			"decided that it begins: %v, and that it waits for %d of %v", j.View.Epoch, wait, diskless, held, d.Changed(),
+			d.Wait, d.For)
+	}
+	return nil
+}
+
+// waits is what a change waits for that is not ended.
+func (j *judgement) waits(safe, held bool, busy int) membership.Wait {
+	switch {
+	case j.vain(safe, held, busy):
+		return membership.ForAnswers
+	case !held:
+		return membership.ForView
+	}
+	return membership.ForParts
+}
+
+// Supposed judges what would be decided if nobody wanted the change any more, or somebody asked for its end.
+func Supposed(s membership.Snapshot) error {
+	unwanted, abandoned := s, s
+	unwanted.Unwanted, abandoned.Abandon = true, true
+	for _, other := range []membership.Snapshot{unwanted, abandoned} {
+		if err := Decision(other, membership.Decide(other)); err != nil {
+			return fmt.Errorf("if the change is unwanted: %v, or is to be abandoned: %v: %w", other.Unwanted, other.Abandon, err)
+		}
 	}
 	return nil
 }
@@ -197,6 +247,7 @@ func (j *judgement) said(id view.MemberID) (r membership.MemberReport) {
 func (j *judgement) holds(id view.MemberID) bool {
 	return j.said(id).Member != 0 && j.said(id).Digest == j.digest
 }
+func (j *judgement) answers(id view.MemberID) bool { return j.said(id).Member != 0 }
 func (j *judgement) settled(id view.MemberID) bool { return j.holds(id) && j.said(id).Settled }
 
 // vain reports whether a change may be abandoned that nobody asks to be: it is not wanted any more, or can't be

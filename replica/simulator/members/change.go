@@ -78,6 +78,7 @@ func (m *Manager) decide(s membership.Snapshot) membership.Decision {
 		d := membership.Decide(s)
 		m.Breaches(check.Decision(s, d))
 		m.Breaches(check.Wanted(s, d))
+		m.Breaches(check.Supposed(s))
 		m.decided = &decision{m.Record, from, d}
 	}
 	return m.decided.Decision
