@@ -99,6 +99,27 @@ func (h *Holder) whole(said uint64) error {
 	return nil
 }
 
+// Kept judges that a member which has taken part in a partition since that was split off in a term keeps what its disk
+// had of it before the member started, but for registers that it gives to others in turn.
+func Kept(child *Holder, before map[string][]byte, term uint64) error {
+	had := Holder{Records: before}
+	own, now := had.curpOwn(), child.curpOwn()
+	if own.GetTerm() < term {
+		return nil
+	}
+	now.Shards = own.GetShards()
+	stays := func(key string) bool { return key != curpOwn && key[0] != curpRegister }
+	kept := proto.Equal(own, now)
+	for key, raw := range before { // order is irrelevant: one of them is enough
+		kept = kept && (!stays(key) || bytes.Equal(raw, child.Records[key]))
+	}
+	if !kept {
+		return fmt.Errorf("member %d: partition %d, in whose term %d it has taken part since term %d split it off, "+
+			"begins anew: %v", child.Member, child.Shard, own.GetTerm(), term, now)
+	}
+	return nil
+}
+
 // Split judges what a partition begins with at a member that has no part in it since it was split off: all that the
 // other one has there, of its own keys. Gives says which these are. Term is that of the split.
 func Split(parent, child *Holder, term uint64, gives func(key []byte) bool) error {

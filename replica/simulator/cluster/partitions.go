@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -202,6 +203,10 @@ func (nd *Node) divide() {
 	if !w.Settled && len(nd.Config.View.Divided()) > 0 && w.Mishap(nd.Draw, 100) {
 		left = nd.Draw.Below(6)
 	}
+	before := map[int]map[string][]byte{} // what disks had of partitions that were split off; never ranged over
+	for _, d := range nd.Config.View.Divided() {
+		before[d.Child] = maps.Clone(nd.Shards[d.Child].Disk.Records)
+	}
 	for range 2 { // interrupted, it is done anew by the next process
 		given, err := w.Environment.Partitioned.Protocol.Divide(nd.Config.View, protocol.Disks{
 			Journal: func(i int) *protocol.Journal { return protocol.NewJournal(nd.Shards[i].Disk) },
@@ -222,7 +227,7 @@ func (nd *Node) divide() {
 			w.Diagram.Note(nd.Index, "gives %d registers to new partitions", given)
 		}
 		if err == nil {
-			nd.judgeSplits()
+			nd.judgeSplits(before)
 			return
 		}
 		if left != 0 {
@@ -233,11 +238,13 @@ func (nd *Node) divide() {
 	}
 }
 
-// judgeSplits judges what partitions begin with that were split off.
-func (nd *Node) judgeSplits() {
+// judgeSplits judges what partitions begin with that were split off, by what the disk had of them before.
+func (nd *Node) judgeSplits(before map[int]map[string][]byte) {
 	v := nd.Config.View
 	for _, d := range v.Divided() {
-		nd.World.Breaches(check.Split(nd.holder(d.Parent), nd.holder(d.Child), d.Term, func(key []byte) bool {
+		parent, child := nd.holder(d.Parent), nd.holder(d.Child)
+		nd.World.Breaches(check.Kept(child, before[d.Child], d.Term))
+		nd.World.Breaches(check.Split(parent, child, d.Term, func(key []byte) bool {
 			return view.Shard(register.Hash(key), v.FoundedPartitions(), d.Child+1) == d.Child
 		}))
 	}
