@@ -103,6 +103,10 @@ func (r *Run) ask(s Speaker, m *peerv1.Message) {
 	case peerv1.Kind_ACCEPT:
 		f := fact{accepted: m.Instance.GetBallot(), count: uint64(peerv1.Status_ACCEPTED)}
 		brings = append(brings, claim{instanceKey(m.Key, m.Instance.GetId()), f})
+	case peerv1.Kind_FRAGMENT_FETCH:
+		if !m.Fragment.GetRebuilding() {
+			return
+		}
 	default:
 		return
 	}
@@ -147,20 +151,25 @@ func (r *Run) Says(s Speaker, to view.MemberID, m *peerv1.Message, has Records) 
 	}
 	switch m.Kind {
 	case peerv1.Kind_ADOPT_OK:
-		r.adopts(s, to, m, has)
+		r.adopts(s, to, m, []byte{own}, has)
+	case peerv1.Kind_FRAGMENT_FETCHED:
+		// Who rebuilds what a lost disk had counts that this one has nothing as said for good, by a disk that knows of its own.
+		if _, rebuilding := r.questions[question{to, s.Shard, m.Op, m.Kind - 1}]; rebuilding {
+			r.adopts(s, to, m, []byte(disksKey), has)
+		}
 	case peerv1.Kind_TRANSFER_PAGE:
 		r.transfers(s, m, has)
 	}
 }
 
 // adopts holds it that who tells a newcomer to have adopted its disk has that on its own: it counts no answer of an
-// earlier one, whatever comes.
-func (r *Run) adopts(s Speaker, to view.MemberID, m *peerv1.Message, has Records) {
+// earlier one, whatever comes. The record of that key has it.
+func (r *Run) adopts(s Speaker, to view.MemberID, m *peerv1.Message, key []byte, has Records) {
 	said := uint64(1)
 	if i := s.View.Index(to); i >= 0 && i < len(m.Known) {
 		said = uint64(m.Known[i])
 	}
-	raw, _ := has([]byte{own})
+	raw, _ := has(key)
 	if is := diskOf(raw, to); is < said {
 		r.broken(s.ID, "says to have adopted disk %d of member %d, and has %d", said, to, is)
 	}

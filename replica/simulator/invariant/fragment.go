@@ -21,6 +21,9 @@ const (
 // codeKey is where a disk has how many fragments restore a value, if values are stored so.
 const codeKey = string(known) + "k"
 
+// disksKey is where a disk has which disks members rebuild their fragments on.
+const disksKey = string(known)
+
 // value names a large value of a register.
 type value struct {
 	key    string
