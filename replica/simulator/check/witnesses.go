@@ -216,6 +216,10 @@ func (w *Witness) of(partition uint32, term uint64) *lifePromises {
 
 // Asks notes what a witness is about to be asked. One without a disk answers the same question at once.
 func (w *Witness) Asks(from uint32, m *witnessv1.Message, core *core.Witness) error {
+	if w.start != 0 && !core.Doubts(m.Partition) && !w.trusted[m.Partition] {
+		return fmt.Errorf("it trusts its disk in partition %d, and no majority has vouched for it since it started",
+			m.Partition)
+	}
 	w.note(from, m, core)
 	w.memory.Receive(from, m)
 	if e := w.memory.Ready(); len(e.Persist)+len(e.After) > 0 {

@@ -103,7 +103,7 @@ func WitnessesAskedTwice(seed uint64) schedule.Schedule {
 // one takes its place, the witnesses stop and start again; then they are on the side of the first one.
 func WitnessesRestarted(seed uint64) schedule.Schedule {
 	s := LostMasters(seed)
-	draw := kernel.NewStream(seed, kernel.ForSchedule, 20)
+	draw, twice := kernel.NewStream(seed, kernel.ForSchedule, 20), kernel.NewStream(seed, kernel.ForSchedule, 26)
 	n, trip, cut := len(s.Environment.Network.Sites), s.Environment.Retry, s.Faults[0].At
 	p := s.Environment.Partitioned
 	p.Suspect, p.FalseAlarms, p.Calls.Rate, p.Calls.Side = draw.Between(0, trip/2), 0, 0, 1
@@ -114,7 +114,12 @@ func WitnessesRestarted(seed uint64) schedule.Schedule {
 		{Kind: faults.Partition, Everywhere: true, At: swap, For: 10 * trip, Side: 1 | (1<<n-1)<<n},
 	}
 	for site := 1; site < n; site++ { // the witness there, more often than the member
-		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Crash, Node: site, At: swap - draw.Between(0, trip/2), For: draw.Between(time.Millisecond, trip/4)})
+		stop := faults.Fault{Kind: faults.Crash, Node: site, At: swap - draw.Between(0, trip/2), For: draw.Between(time.Millisecond, trip/4)}
+		s.Faults = append(s.Faults, stop)
+		if twice.Chance(300) { // while members tell the process before what they have heard of its disk
+			stop.At += stop.For + twice.Between(0, trip)
+			s.Faults = append(s.Faults, stop)
+		}
 	}
 	s.SortFaults()
 	for c := range 8 { // what they write to, nobody else does: it need not be synced
