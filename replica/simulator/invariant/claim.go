@@ -107,6 +107,7 @@ func (r *Run) ask(s Speaker, m *peerv1.Message) {
 		if !m.Fragment.GetRebuilding() {
 			return
 		}
+		brings = append(brings, claim{[]byte(disksKey), fact{count: uint64(max(m.Incarnation, 1))}})
 	default:
 		return
 	}
@@ -151,27 +152,28 @@ func (r *Run) Says(s Speaker, to view.MemberID, m *peerv1.Message, has Records) 
 	}
 	switch m.Kind {
 	case peerv1.Kind_ADOPT_OK:
-		r.adopts(s, to, m, []byte{own}, has)
+		said := uint64(1)
+		if i := s.View.Index(to); i >= 0 && i < len(m.Known) {
+			said = uint64(m.Known[i])
+		}
+		r.adopts(s, to, []byte{own}, said, has)
 	case peerv1.Kind_FRAGMENT_FETCHED:
-		// Who rebuilds what a lost disk had counts that this one has nothing as said for good, by a disk that knows of its own.
-		if _, rebuilding := r.questions[question{to, s.Shard, m.Op, m.Kind - 1}]; rebuilding {
-			r.adopts(s, to, m, []byte(disksKey), has)
+		// Who rebuilds what a lost disk had counts that this one has nothing as said for good, by a disk that knows of the one
+		// which the question came from.
+		for _, c := range r.questions[question{to, s.Shard, m.Op, m.Kind - 1}] {
+			r.adopts(s, to, c.record, c.count, has)
 		}
 	case peerv1.Kind_TRANSFER_PAGE:
 		r.transfers(s, m, has)
 	}
 }
 
-// adopts holds it that who tells a newcomer to have adopted its disk has that on its own: it counts no answer of an
-// earlier one, whatever comes. The record of that key has it.
-func (r *Run) adopts(s Speaker, to view.MemberID, m *peerv1.Message, key []byte, has Records) {
-	said := uint64(1)
-	if i := s.View.Index(to); i >= 0 && i < len(m.Known) {
-		said = uint64(m.Known[i])
-	}
+// adopts holds it that who tells a newcomer to have adopted its disk has that on its own, in the record of a key: it
+// counts no answer of an earlier one, whatever comes.
+func (r *Run) adopts(s Speaker, newcomer view.MemberID, key []byte, disk uint64, has Records) {
 	raw, _ := has(key)
-	if is := diskOf(raw, to); is < said {
-		r.broken(s.ID, "says to have adopted disk %d of member %d, and has %d", said, to, is)
+	if is := diskOf(raw, newcomer); is < disk {
+		r.broken(s.ID, "says to have adopted disk %d of member %d, and has %d", disk, newcomer, is)
 	}
 }
 
