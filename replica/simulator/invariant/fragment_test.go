@@ -145,3 +145,28 @@ func TestFragmentsAtRest(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoHasNoFragmentKnowsWhoRebuilds(t *testing.T) {
+	fetch := &peerv1.Message{
+		Kind: peerv1.Kind_FRAGMENT_FETCH, Op: 9, Key: []byte("k"), Incarnation: 2, Fragment: &peerv1.Fragment{Rebuilding: true},
+	}
+	read := fetch.CloneVT()
+	read.Fragment.Rebuilding = false
+	for name, c := range map[string]struct {
+		asks *peerv1.Message
+		disk uint32 // of the one that asks, as the other's disk has it
+		want string
+	}{
+		"known":      {fetch, 2, ""},
+		"not known":  {fetch, 1, "adopted disk 2 of member 2, and has 1"},
+		"for a read": {read, 1, ""},
+	} {
+		var r Run
+		r.ask(speaker(2), c.asks)
+		d := disk{disksKey: &peerv1.MemberRecord{Members: []uint32{1, 2, 3}, Known: []uint32{1, c.disk, 1}}}
+		r.Says(speaker(1), 2, &peerv1.Message{
+			Kind: peerv1.Kind_FRAGMENT_FETCHED, Op: 9, Key: []byte("k"), Fragment: &peerv1.Fragment{Absent: true},
+		}, d.has(t))
+		expect(t, name, &r, c.want)
+	}
+}
