@@ -146,16 +146,17 @@ func Decision(s membership.Snapshot, d membership.Decision) error {
 			"members %v, and settled %b; busy are %v",
 			s.View.Epoch, what, held, progress.fetched, s.View.IDs(), progress.settled, busy)
 	}
+	vain := j.vain(safe, held, len(busy))
 	switch over := safe && len(busy) == 0; {
 	case d.Kind == membership.Finished && (!over || s.Abandon):
 		return fail("is finished too early")
-	case d.Kind == membership.Abandoned && !s.Abandon && (over || !j.vain(safe, held, len(busy))):
+	case d.Kind == membership.Abandoned && !s.Abandon && (over || !vain):
 		return fail("is abandoned for nothing")
 	case !d.Changed() && (over || s.Abandon):
 		return fail("is not ended")
-	case !d.Changed() && j.vain(safe, held, len(busy)) && s.View.Before().Quorum(j.answers):
+	case !d.Changed() && vain && s.View.Before().Quorum(j.answers):
 		return fail("goes on for nothing")
-	case !d.Changed() && d.Wait != j.waits(safe, held, len(busy)):
+	case !d.Changed() && d.Wait != waits(vain, held):
 		return fail(fmt.Sprintf("is said to wait for %d", d.Wait))
 	case !slices.Equal(d.Rest, rest) || !slices.Equal(d.For, busy):
 		return fail(fmt.Sprintf("is said to wait for %v, and %v not to be done", d.For, d.Rest))
@@ -172,28 +173,26 @@ func (j *judgement) begins(d membership.Decision, held bool) error {
 		}
 	}
 	wait := membership.NoWait
-	switch wanted := len(j.Join)+len(j.Leave) > 0; {
+	switch {
 	case !held:
 		wait, diskless = membership.ForView, nil
 	case len(diskless) > 0:
 		wait = membership.ForNewcomers
-	case wanted != d.Changed():
-		return fmt.Errorf("of a change that is wanted in epoch %d (%v), which a quorum holds, it is decided that it begins: %v",
-			j.View.Epoch, wanted, d.Changed())
 	}
-	if d.Changed() && (d.Kind != membership.Begun || wait != membership.NoWait) || d.Wait != wait ||
-		!slices.Equal(d.For, diskless) {
-		return fmt.Errorf("a change that is wanted in epoch %d waits for %d of %v (a quorum holds the view: %v), and it is "+
-			"decided that it begins: %v, and that it waits for %d of %v", j.View.Epoch, wait, diskless, held, d.Changed(),
-			d.Wait, d.For)
+	wanted := len(j.Join)+len(j.Leave) > 0
+	if begins := wanted && wait == membership.NoWait; begins != d.Changed() || begins && d.Kind != membership.Begun ||
+		d.Wait != wait || !slices.Equal(d.For, diskless) {
+		return fmt.Errorf("a change in epoch %d (wanted: %v, a quorum holds the view: %v) waits for %d of %v, and it is "+
+			"decided that it begins: %v, and that it waits for %d of %v", j.View.Epoch, wanted, held, wait, diskless,
+			d.Changed(), d.Wait, d.For)
 	}
 	return nil
 }
 
-// waits is what a change waits for that is not ended.
-func (j *judgement) waits(safe, held bool, busy int) membership.Wait {
+// waits is what a change waits for that is not ended, by whether it is in vain and a quorum holds the view.
+func waits(vain, held bool) membership.Wait {
 	switch {
-	case j.vain(safe, held, busy):
+	case vain:
 		return membership.ForAnswers
 	case !held:
 		return membership.ForView
@@ -245,7 +244,7 @@ func (j *judgement) said(id view.MemberID) (r membership.MemberReport) {
 }
 
 func (j *judgement) holds(id view.MemberID) bool {
-	return j.said(id).Member != 0 && j.said(id).Digest == j.digest
+	return j.answers(id) && j.said(id).Digest == j.digest
 }
 func (j *judgement) answers(id view.MemberID) bool { return j.said(id).Member != 0 }
 func (j *judgement) settled(id view.MemberID) bool { return j.holds(id) && j.said(id).Settled }

@@ -21,7 +21,10 @@ func TestWholeStateIsNotAheadOfItsLog(t *testing.T) {
 		{"after its log", &peerv1.PartitionRecord{Applied: 9, Floor: 9}, 9, 9, true},
 		{"ahead of its log", &peerv1.PartitionRecord{Applied: 9, Floor: 9}, 10, 9, false},
 		{"that is copied", &peerv1.PartitionRecord{Applied: 9, Floor: 9, Copying: true, Start: 9}, 10, 9, false},
-		{"that was copied, up to no moment", &peerv1.PartitionRecord{Applied: 9, Floor: 9, Through: 10, Start: 9}, 10, 9, false},
+		{
+			"that was copied, up to no moment", &peerv1.PartitionRecord{Applied: 9, Floor: 9, Through: 10, Start: 9},
+			10, 9, false,
+		},
 		{"before it was copied", &peerv1.PartitionRecord{Applied: 9, Floor: 9, Copying: true, Start: 9}, 10, 3, true},
 	} {
 		own, err := c.own.MarshalVT()

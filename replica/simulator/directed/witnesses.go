@@ -114,7 +114,9 @@ func WitnessesRestarted(seed uint64) schedule.Schedule {
 		{Kind: faults.Partition, Everywhere: true, At: swap, For: 10 * trip, Side: 1 | (1<<n-1)<<n},
 	}
 	for site := 1; site < n; site++ { // the witness there, more often than the member
-		stop := faults.Fault{Kind: faults.Crash, Node: site, At: swap - draw.Between(0, trip/2), For: draw.Between(time.Millisecond, trip/4)}
+		stop := faults.Fault{
+			Kind: faults.Crash, Node: site, At: swap - draw.Between(0, trip/2), For: draw.Between(time.Millisecond, trip/4),
+		}
 		s.Faults = append(s.Faults, stop)
 		if twice.Chance(300) { // while members tell the process before what they have heard of its disk
 			stop.At += stop.For + twice.Between(0, trip)

@@ -148,7 +148,8 @@ func TestFragmentsAtRest(t *testing.T) {
 
 func TestWhoHasNoFragmentKnowsWhoRebuilds(t *testing.T) {
 	fetch := &peerv1.Message{
-		Kind: peerv1.Kind_FRAGMENT_FETCH, Op: 9, Key: []byte("k"), Incarnation: 2, Fragment: &peerv1.Fragment{Rebuilding: true},
+		Kind: peerv1.Kind_FRAGMENT_FETCH, Op: 9, Key: []byte("k"), Incarnation: 2,
+		Fragment: &peerv1.Fragment{Rebuilding: true},
 	}
 	read := fetch.CloneVT()
 	read.Fragment.Rebuilding = false
