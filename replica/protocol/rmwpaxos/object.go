@@ -57,12 +57,13 @@ type batch struct {
 	author   register.Writer
 	number   uint64
 	commands []*peerv1.Command
-	requests []*request // of this member's: one for each command; nil where nobody waits
-	left     bool       // others may know of it: it may take effect, whatever its clients are told
-	trips    int        `digest:"-"`
-	resuming bool       // its requests are still coming
-	dropped  bool       // nobody waits for it any more
-	tried    [][]*peerv1.Answer
+	requests []*request         // of this member's: one for each command; nil where nobody waits
+	left     bool               // others may know of it: it may take effect, whatever its clients are told
+	trips    int                `digest:"-"`
+	resuming bool               // its requests are still coming
+	dropped  bool               // nobody waits for it any more
+	tried    [][]*peerv1.Answer // what its proposals answer
+	many     bool               // there were more of them than are kept, so that none are
 
 	// Of this member's, while another one has it.
 	to     view.MemberID

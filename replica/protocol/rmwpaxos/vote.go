@@ -3,6 +3,8 @@ package rmwpaxos
 import (
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
@@ -164,25 +166,40 @@ func (p *Protocol) wide(trips int) int {
 // attemptsKept bounds how many proposals of a batch have their answers remembered.
 const attemptsKept = 16
 
-// remember keeps what a proposal answers: of that, the state keeps a bounded part.
+// remember keeps what a proposal answers: of that, the state keeps a bounded part. If there are more proposals than are
+// kept, nothing is known of which took effect.
 func (b *batch) remember(answers []*peerv1.Answer) {
-	if len(b.tried) == attemptsKept {
-		b.tried = b.tried[1:]
+	b.many = b.many || len(b.tried) == attemptsKept
+	if b.many {
+		b.tried = nil
+		return
 	}
 	b.tried = append(b.tried, answers)
 }
 
 // recall completes the answers that a state has kept of the batch: the proposal that took effect gave the same
-// carstamps.
+// carstamps. Two proposals may give the same ones, if both write, to what they wrote on different states: where they
+// differ, it is not known which took effect.
 func (b *batch) recall(kept []*peerv1.Answer) []*peerv1.Answer {
 	if !slices.ContainsFunc(kept, (*peerv1.Answer).GetExpired) {
 		return kept
 	}
+	var found []*peerv1.Answer
 	for _, t := range b.tried {
-		if slices.EqualFunc(t, kept,
-			func(x, y *peerv1.Answer) bool { return x.Timestamp == y.Timestamp && x.Writer == y.Writer }) {
-			return t
+		switch {
+		case !slices.EqualFunc(t, kept, sameCarstamp):
+		case found == nil:
+			found = t
+		case !slices.EqualFunc(t, found, func(x, y *peerv1.Answer) bool { return proto.Equal(x, y) }):
+			return kept
 		}
 	}
-	return kept
+	if found == nil {
+		return kept
+	}
+	return found
+}
+
+func sameCarstamp(x, y *peerv1.Answer) bool {
+	return x.Timestamp == y.Timestamp && x.Writer == y.Writer
 }

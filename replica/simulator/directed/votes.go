@@ -1,10 +1,12 @@
 package directed
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/faults"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
@@ -84,19 +86,40 @@ func VotesOfFormers(seed uint64) schedule.Schedule {
 // OneKeyContended makes a schedule in which all three members read and update one key all the time, and messages
 // overtake each other.
 func OneKeyContended(seed uint64) schedule.Schedule {
+	s, _ := oneKey(seed, schedule.CounterPrefix+"0", func(key string, _ int) register.Operation {
+		return schedule.Call(key, register.Add, "1")
+	})
+	return s
+}
+
+// OneKeyWritten is OneKeyContended with writes. In half of them a member is suspected before it could have answered.
+func OneKeyWritten(seed uint64) schedule.Schedule {
+	s, draw := oneKey(seed, schedule.MixedPrefix+"0", func(key string, n int) register.Operation {
+		return register.Operation{Kind: register.Write, Key: key, Value: register.Value(strconv.Itoa(n))}
+	})
+	if draw.Chance(500) {
+		s.Environment.Suspect = s.Environment.Retry / 8
+	}
+	return s
+}
+
+// oneKey makes the schedule of a key, and of what updates it; n counts the updates.
+func oneKey(seed uint64, key string, update func(key string, n int) register.Operation) (schedule.Schedule, kernel.Stream) {
 	const ms = time.Millisecond
 	s, draw := Triangle(seed)
 	s.Faults = []faults.Fault{
 		{Kind: faults.Reorder, Everywhere: true, At: 10 * ms, For: 800 * ms, Rate: 200 + draw.Below(600), Size: draw.Between(10*ms, 60*ms)},
 		{Kind: faults.Loss, Everywhere: true, At: 10 * ms, For: 800 * ms, Rate: []int{0, 100, 300}[draw.Below(3)]},
 	}
+	updates := 0
 	for home := range 3 {
 		for range 2 {
 			c := schedule.Plan{Home: home}
 			for at := 20*ms + draw.Between(0, 20*ms); at < 800*ms; at += draw.Between(5*ms, 60*ms) {
-				op := register.Operation{Kind: register.Read, Key: schedule.CounterPrefix + "0"}
+				op := register.Operation{Kind: register.Read, Key: key}
 				if draw.Chance(500) {
-					op = schedule.Call(op.Key, register.Add, "1")
+					updates++
+					op = update(key, updates)
 				}
 				c.Operations = append(c.Operations, schedule.Planned{At: at, Operation: op})
 			}
@@ -104,5 +127,5 @@ func OneKeyContended(seed uint64) schedule.Schedule {
 		}
 	}
 	s.Settle = 900 * ms
-	return s
+	return s, draw
 }
