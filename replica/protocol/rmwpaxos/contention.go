@@ -111,10 +111,14 @@ func (p *Protocol) proposerOf(o *object) view.MemberID {
 }
 
 // hand gives a batch of this member to the key's proposer. It is known by its number, so that it does no harm if both
-// of them propose it.
+// of them propose it. Each time it is handed over under the same number of a question: what comes of it is told once, and
+// may be on its way.
 func (p *Protocol) hand(o *object, b *batch, to view.MemberID) {
 	p.Took(pathHand)
-	b.to, b.op, b.left, b.stays = to, p.Op(), true, false
+	if b.op == 0 {
+		b.op = p.Op()
+	}
+	b.to, b.left, b.stays = to, true, false
 	b.again, b.giveUp = p.Now.Add(p.Config.Retry), p.Now.Add(min(p.Config.Suspect<<min(b.vain, 5), p.patience()))
 	b.latest = p.Now.Add(handedFor * p.patience())
 	b.trips++
@@ -175,24 +179,25 @@ func (p *Protocol) handBack(o *object, b *batch, answers []*peerv1.Answer) {
 	p.Reply(b.from, m)
 }
 
-// onHanded ends a batch that another member has proposed, or leaves it there for longer.
+// onHanded ends a batch that another member has proposed, though it was taken back meanwhile, or leaves it there for
+// longer.
 func (p *Protocol) onHanded(m *peerv1.Message) {
 	o := p.objects[string(m.Key)]
-	if o == nil || o.mine == nil || o.mine.to == 0 || o.mine.op != m.Op {
+	if o == nil || o.mine == nil || o.mine.op != m.Op {
 		p.Took(base.PathStale)
 		return
 	}
 	b := o.mine
 	switch {
-	case m.Instance == nil:
+	case m.Instance == nil && b.to != 0:
 		p.Took(pathStillHanded)
 		b.giveUp = min(max(b.giveUp, p.Now.Add(p.patience())), b.latest)
 		return
-	case len(m.Instance.Answers) != len(b.commands):
+	case len(m.GetInstance().GetAnswers()) != len(b.commands):
 		p.Took(base.PathStale)
 		return
 	}
-	o.mine = nil
+	p.drop(o, b)
 	b.trips += int(m.RmwPaxos.Trips)
 	p.answer(o, b, b.recall(m.Instance.Answers))
 	p.advanceLater(o)

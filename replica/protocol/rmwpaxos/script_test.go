@@ -22,6 +22,7 @@ func TestRareMistakes(t *testing.T) {
 	found := mutants.Build(t)
 	for _, name := range []string{
 		"vote-before-persist", "complete-before-persist", "copy-votes", "count-old-votes", "round-without-boot", "equal-numbers",
+		"hand-anew",
 	} {
 		found.Run(t, name, "rmwpaxos/"+name, func(t *testing.T) {
 			script.Run(t, "testdata/mistakes/"+name+".txt", rmwpaxos.FactoryWith(published))
