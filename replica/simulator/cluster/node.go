@@ -171,13 +171,16 @@ func (nd *Node) begin(continued bool) {
 	for i, s := range nd.Running() {
 		s.journal = protocol.NewJournal(s.Disk)
 		nd.Config.Continued = s.vouched(continued) || w.Environment.Partitioned != nil && vouched
-		var p protocol.Protocol
-		var err error
-		if w.Environment.Partitioned != nil {
-			p, err = nd.startPart(i, s.journal, promised)
-		} else {
-			p, err = w.starts(nd.Config, s.journal)
+		start := func(journal *protocol.Journal, config protocol.Config) (protocol.Protocol, error) {
+			if w.Environment.Partitioned != nil {
+				return nd.startPart(i, config, journal, promised)
+			}
+			return w.starts(config, journal)
 		}
+		if !continued {
+			nd.holdDamage(i, start)
+		}
+		p, err := start(s.journal, nd.Config)
 		if err != nil {
 			w.Fail("member %d does not start: %w", nd.Index+1, err)
 			return

@@ -61,9 +61,8 @@ func (nd *Node) promised(continued bool) (all []protocol.Instant) {
 
 // startPart starts a member's part in a partition; promised is of the view before.
 func (nd *Node) startPart(
-	partition int, journal *protocol.Journal, promised []protocol.Instant,
+	partition int, config protocol.Config, journal *protocol.Journal, promised []protocol.Instant,
 ) (protocol.Protocol, error) {
-	config := nd.Config
 	config.Shard, config.Sync = partition, nd.World.Environment.Partitioned.Sync
 	if partition < len(promised) {
 		config.Promised = promised[partition]

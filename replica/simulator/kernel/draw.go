@@ -31,6 +31,7 @@ const (
 	ForLearning
 	ForDeviations
 	ForSlowDisk
+	ForDamage
 )
 
 // NewStream is the source of a purpose under a seed; index tells the streams of one purpose apart.
