@@ -65,8 +65,7 @@ func answered(a *peerv1.Answer, trips int, fast bool) register.Result {
 		return register.Result{Status: register.Unknown, RoundTrips: trips,
 			Message: "the operation may be the duplicate of one whose answer is forgotten; it was not executed again"}
 	case a.GetRefused() != "":
-		return register.Result{Status: register.Failed, Message: a.Refused, RoundTrips: trips, Fast: fast,
-			Carstamp: register.Carstamp{Timestamp: a.GetTimestamp()}}
+		return register.Result{Status: register.Failed, Message: a.Refused, RoundTrips: trips, Fast: fast}
 	}
 	return register.Result{
 		Status: register.OK, Value: register.ValueOf(a.GetPresent(), a.GetValue()), RoundTrips: trips, Fast: fast,

@@ -62,7 +62,7 @@ func (p *Protocol) restart() {
 	if p.Err() != nil {
 		p.node = p.newNode(lib.NewMemoryStorage(), 0) // nobody hears of it: the member stops
 	}
-	p.led(0, false)
+	p.led(0)
 }
 
 func (p *Protocol) newNode(log lib.Storage, applied uint64) *lib.RawNode {
@@ -171,7 +171,7 @@ func (p *Protocol) drain() {
 // acknowledgements count at once: what is said because of them waits for the disk.
 func (p *Protocol) handle(rd lib.Ready) {
 	if s := rd.SoftState; s != nil {
-		p.led(s.Lead, s.RaftState == lib.StateLeader)
+		p.led(view.MemberID(s.Lead))
 	}
 	if h := rd.HardState; !lib.IsEmptyHardState(h) {
 		p.log.promise(h.GetTerm(), h.GetVote(), h.GetCommit())
@@ -215,12 +215,12 @@ func (p *Protocol) emit(r *raftpb.Message) {
 }
 
 // led notes who leads; 0 is nobody.
-func (p *Protocol) led(lead uint64, self bool) {
-	changed := p.elect.lead != view.MemberID(lead) || p.elect.leads != self
-	p.elect.lead, p.elect.leads = view.MemberID(lead), self
-	if !changed {
+func (p *Protocol) led(lead view.MemberID) {
+	if p.elect.lead == lead {
 		return
 	}
+	self := lead == p.Config.Self
+	p.elect.lead, p.elect.leads = lead, self
 	p.reads = reads{batches: map[uint64][]reader{}, last: p.reads.last}
 	p.proposals = nil
 	p.handAgain()
