@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -130,8 +131,8 @@ func (all *scopes) explored(ctx context.Context, program, mutant, protocol strin
 	case errors.Is(err, errHung):
 		return verdict{how: "hang", reason: fmt.Sprintf("a step does not end within %v", patience)}, nil
 	}
-	if m := crash.FindStringSubmatch(out); m != nil {
-		return verdict{how: "panic", reason: strings.TrimSpace(m[1])}, nil
+	if v, ended := crashed(out); ended {
+		return v, nil
 	}
 	var report struct{ Verdict, Failure string }
 	begin := strings.Index(out, "{\n")
@@ -142,4 +143,21 @@ func (all *scopes) explored(ctx context.Context, program, mutant, protocol strin
 		return verdict{}, nil
 	}
 	return verdict{how: report.Verdict, reason: report.Failure}, nil
+}
+
+// outOfMemory is what the runtime says when there is no more.
+var outOfMemory = regexp.MustCompile(`out of memory|cannot allocate memory|reservation exceeds`)
+
+// crashed reports whether the explorer's process crashed, and what that says of a mutant: nothing if it had no memory
+// left, since states take memory with any code.
+func crashed(out string) (verdict, bool) {
+	m := crash.FindStringSubmatch(out)
+	if m == nil {
+		return verdict{}, false
+	}
+	reason := strings.TrimSpace(m[1])
+	if outOfMemory.MatchString(reason) {
+		return verdict{}, true
+	}
+	return verdict{how: "panic", reason: reason}, true
 }

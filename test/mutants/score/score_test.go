@@ -257,6 +257,22 @@ func TestMoreCosts(t *testing.T) {
 	}
 }
 
+// An explorer that has no memory left says nothing of a mutant, as one that does not end; one that panics does.
+func TestAnExplorerWithoutMemoryFindsNothing(t *testing.T) {
+	for out, want := range map[string]string{
+		"fatal error: runtime: out of memory\n":                        "",
+		"fatal error: runtime: cannot allocate memory\n":               "",
+		"panic: runtime error: index out of range [1] with length 1\n": "panic",
+	} {
+		if v, ended := crashed(out); !ended || v.how != want {
+			t.Errorf("%q: found %q, ended %v", out, v.how, ended)
+		}
+	}
+	if _, ended := crashed("{\n"); ended {
+		t.Error("an explorer that did not crash counts as ended")
+	}
+}
+
 // Flags that mean nothing are refused, and so is a word that is no flag: those after it would not be read.
 func TestFlagsAreRefused(t *testing.T) {
 	whole := options{count: 1, schedules: 1}
