@@ -80,10 +80,12 @@ var kinds = []Kind{
 	{"votes-copied", rounds, five, "who has lost its disk copies what a minority has voted for", of(VotesCopied)},
 	{"votes-of-formers", rounds, five, "members leave, so that a minority that has voted is none", of(VotesOfFormers)},
 	{"one-key-contended", append([]string{"epaxos", "gryff"}, rounds...), three, "all update one key all the time", of(OneKeyContended)},
+	{"one-key-written", []string{"abd", "epaxos", "gryff", "gus", "rmwpaxos"}, three, "all write one key all the time", of(OneKeyWritten)},
 
 	{"duels", instances, three, "two recover an instance in turn", of(Duels)},
 	{"interfering-duels", instances, three, "the same with attributes that differ", of(InterferingDuels)},
 	{"duels-of-five", instances, five, "the same with five members", of(DuelsOfFive)},
+	{"first-of-keys", instances, five, "all begin the first instance of each of many keys at once", of(FirstOfKeys)},
 	{"votes-of-lost-disks", instances, five, "who agrees loses its disk, and is back among others", of(VotesOfLostDisks)},
 	{"numbers-reused", instances, five, "a coordinator loses its disk with its instance's number", of(NumbersReused)},
 	{"commits-lost", instances, three, "a coordinator loses its disk with its commit", of(CommitsLost)},

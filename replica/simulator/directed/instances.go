@@ -1,6 +1,7 @@
 package directed
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/georegister/georegister/replica/register"
@@ -57,6 +58,33 @@ func DuelsOfFive(seed uint64) schedule.Schedule {
 	Plan(&s, 0, 155*ms, register.Operation{Kind: register.Write, Value: register.Value("base")})
 	Plan(&s, 4, 160*ms, schedule.Call("", register.Append, "x"))
 	duel(&s, draw, 4, 216*ms+draw.Between(0, 10*ms), 1<<0|1<<1)
+	return s
+}
+
+// FirstOfKeys makes a schedule in which all five members begin the first instances of each of many keys at about the same
+// time: numbers are alike, most attributes too, and instances depend on each other in a circle, through reads, which do
+// not depend on each other. Who executes such a circle begins where it gets to it; who has lost messages gets the state
+// of one that has executed it.
+func FirstOfKeys(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	s, draw := Pentagon(seed)
+	s.Environment.Shuffled = false
+	at := 20 * ms
+	for key := range 30 {
+		for i := range 5 + draw.Below(5) {
+			op := register.Operation{Kind: register.Read, Key: fmt.Sprint(schedule.MixedPrefix, key)}
+			if draw.Chance(600) {
+				op = schedule.Call(op.Key, register.Append, string(rune('a'+i)))
+			}
+			first := schedule.Planned{At: at + draw.Between(0, 20*ms), Operation: op}
+			s.Clients = append(s.Clients, schedule.Plan{Home: i % 5, Operations: []schedule.Planned{first}})
+		}
+		at += draw.Between(0, 20*ms)
+	}
+	s.Faults = []faults.Fault{
+		{Kind: faults.Loss, Everywhere: true, At: 20 * ms, For: at, Rate: []int{0, 100, 300}[draw.Below(3)]},
+	}
+	s.Settle = at + time.Second
 	return s
 }
 
