@@ -38,7 +38,7 @@ func (d *damaged) Scan(after []byte, visit func(key, value []byte) bool) {
 	d.Disk.Scan(after, func(key, value []byte) bool {
 		if string(key) == d.record {
 			value = garbage
-			d.used = d.used || !d.started && len(after) == 1 && key[0] == after[0] && key[0] != doneAnswer
+			d.used = d.used || !d.started && len(after) == 1 && key[0] == after[0] && !ofSession(key)
 		}
 		return visit(key, value)
 	})
@@ -67,12 +67,13 @@ func (nd *Node) holdDamage(shard int, start starter) {
 	}
 }
 
-// First bytes of keys: of what is stored of large values, which is made anew from others' where it is found damaged, and of
-// answers to a session's requests, whose names are listed when a member starts.
-const (
-	fragmentData = 'y'
-	doneAnswer   = 'd'
-)
+// fragmentData is the first byte of the keys of what is stored of large values: it is made anew from others' where it is
+// found damaged.
+const fragmentData = 'y'
+
+// ofSession reports whether a record is of a session of a partition. Those of answers are listed for their names, and the
+// log may have a newer one of either.
+func ofSession(key []byte) bool { return key[0] == 'd' || key[0] == 's' }
 
 // goesOn reports whether a process that starts on a disk, is told the time, and is asked for a key has no fault.
 func goesOn(d *damaged, config protocol.Config, start starter, now protocol.Instant) bool {
