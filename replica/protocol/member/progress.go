@@ -64,6 +64,7 @@ func (m *Member) participate() {
 	case m.isSettled(): // with what it heard of in the transfer
 		m.config.Took("member.fetched")
 		m.disks.Keep()
+		m.save(true) // which disks the others have had: who adopted them may leave
 		m.fetched.make(m.journal)
 	}
 }
