@@ -2,6 +2,7 @@ package mutants
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -87,8 +88,13 @@ func (p *Program) again(t *testing.T, mutant string) ([]byte, error) {
 	for name := range strings.SplitSeq(t.Name(), "/") {
 		names = append(names, "^"+regexp.QuoteMeta(name)+"$")
 	}
-	c := exec.CommandContext(t.Context(), p.name, "-test.v", fmt.Sprintf("-test.short=%v", testing.Short()),
-		"-test.run", strings.Join(names, "/"))
+	arguments := []string{
+		"-test.v", fmt.Sprintf("-test.short=%v", testing.Short()), "-test.run", strings.Join(names, "/"),
+	}
+	if f := flag.Lookup("rewrite"); f != nil { // of scripts
+		arguments = append(arguments, "-rewrite="+f.Value.String())
+	}
+	c := exec.CommandContext(t.Context(), p.name, arguments...)
 	c.Env = append(os.Environ(), Variable+"="+mutant)
 	text, err := c.CombinedOutput()
 	if err == nil && !strings.Contains(string(text), "--- PASS: "+t.Name()+" ") {
