@@ -98,6 +98,7 @@ func TestMutantsOfChangesAreFound(t *testing.T) {
 		Faults: []faults.Kind{faults.Change, faults.Partition, faults.Crash, faults.Wipe}, RMWs: schedule.ManyRMWs,
 	}
 	mustFindEach(t, Member(gryff.Factory), byClass(found(check.Stuck)), []hunt{{"membership/wait-for-gone", gone, 0, 200}})
+	mustFindEach(t, Member(gryff.Factory), byClass(found(check.Breach)), []hunt{{"membership/give-ids-again", gone, 0, 10}})
 }
 
 // twoViews counts that two views of one epoch were committed.

@@ -23,6 +23,9 @@ func View(v view.View) error {
 	if err := digested(v); err != nil {
 		return fmt.Errorf("the view of epoch %d: %w", v.Epoch, err)
 	}
+	if err := recovery(v); err != nil {
+		return fmt.Errorf("if the quorum of epoch %d was lost: %w", v.Epoch, err)
+	}
 	shape := shapeOf(v)
 	err := judged.of(shape, judgeOrdered)
 	if err == nil {
