@@ -87,7 +87,7 @@ func (t *toy) Submit(r protocol.Request) {
 		return
 	}
 	op := r.Operation
-	if value, ok := t.journal.Get(toyKey('l', op.Key)); ok && t.wrong.readLocally && op.Kind == register.Read {
+	if value, ok := t.get(toyKey('l', op.Key)); ok && t.wrong.readLocally && op.Kind == register.Read {
 		t.effects.Complete = append(t.effects.Complete, protocol.Completion{Handle: r.Handle, Result: register.Result{Status: register.OK, Value: value}})
 		return
 	}
@@ -148,7 +148,7 @@ func (t *toy) Receive(from view.MemberID, m *peerv1.Message) {
 func (t *toy) serve(from view.MemberID, m *peerv1.Message) {
 	seen := binary.BigEndian.AppendUint64([]byte{'s', byte(from)}, m.Op)
 	reply := &peerv1.Message{}
-	if raw, ok := t.journal.Get(seen); ok {
+	if raw, ok := t.get(seen); ok {
 		if err := reply.UnmarshalVT(raw); err != nil {
 			t.effects.Fault = err
 			return
@@ -180,12 +180,21 @@ func (t *toy) serve(from view.MemberID, m *peerv1.Message) {
 	}
 }
 
+// get reads a record. None begins with a byte that is no tag of a message, nor of what clients write.
+func (t *toy) get(key []byte) ([]byte, bool) {
+	raw, ok := t.journal.Get(key)
+	if len(raw) > 0 && raw[0] == 0xff {
+		t.effects.Fault = fmt.Errorf("record %q is damaged", key)
+	}
+	return raw, ok
+}
+
 // execute is member 1's.
 func (t *toy) execute(op register.Operation) register.Result {
 	t.config.Took("execute")
 	key := toyKey('k', op.Key)
 	var current register.Value
-	if raw, ok := t.journal.Get(key); ok {
+	if raw, ok := t.get(key); ok {
 		current = raw
 	}
 	switch op.Kind {
@@ -200,7 +209,7 @@ func (t *toy) execute(op register.Operation) register.Result {
 
 func (t *toy) call(key []byte, current register.Value, op register.Operation) register.Result {
 	session := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{'d'}, op.ID.Session), op.ID.Number)
-	if raw, ok := t.journal.Get(session); ok && !t.wrong.forgetCalls {
+	if raw, ok := t.get(session); ok && !t.wrong.forgetCalls {
 		result := register.Result{Status: register.Status(raw[0]), Message: "refused"}
 		if raw[1] == 1 {
 			result.Value = register.Value(raw[2:])
