@@ -10,7 +10,7 @@ import (
 
 // hand hands over what waits for that: to the node, if this member leads, or to the leader.
 func (p *Protocol) hand() {
-	if p.elect.lead == 0 || p.elect.leads && !p.extension.Serves() {
+	if p.elect.lead == 0 || p.elect.leads() && !p.extension.Serves() {
 		return
 	}
 	first := p.firstIncomplete()
@@ -19,11 +19,11 @@ func (p *Protocol) hand() {
 		if o.waits {
 			continue
 		}
-		o.sent, o.waits, o.far, o.refused = true, true, !p.elect.leads, false
+		o.sent, o.waits, o.far, o.refused = true, true, !p.elect.leads(), false
 		o.due = p.Now.Add(2 * p.Config.Retry << min(o.again, 3))
 		o.again++
 		switch {
-		case o.reads() && p.elect.leads:
+		case o.reads() && p.elect.leads():
 			p.reads.add(reader{p.Config.Self, o.Number, peerv1.Kind_RAFT_READ_REPLY, []byte(o.Request.Operation.Key)})
 		case o.reads():
 			m := p.Message(peerv1.Kind_RAFT_READ, o.Number)
@@ -38,7 +38,7 @@ func (p *Protocol) hand() {
 			p.extension.Handed(c)
 		}
 	}
-	if p.elect.leads {
+	if p.elect.leads() {
 		if commands = append(p.proposals, commands...); len(commands) > 0 {
 			p.proposals = nil
 			p.proposeBatches(commands)
@@ -77,7 +77,7 @@ func (p *Protocol) proposeBatches(commands []*peerv1.RaftCommand) {
 // onPropose takes commands of another coordinator.
 func (p *Protocol) onPropose(m *peerv1.Message) {
 	proposal := &peerv1.RaftProposal{}
-	if p.elect.leads && proposal.UnmarshalVT(m.Raft) == nil {
+	if p.elect.leads() && proposal.UnmarshalVT(m.Raft) == nil {
 		p.proposals = append(p.proposals, proposal.Commands...)
 	}
 }

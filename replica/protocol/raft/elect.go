@@ -16,7 +16,6 @@ import (
 type election struct {
 	*base.Base
 	lead     view.MemberID // 0: nobody that is known
-	leads    bool          // this member does
 	patience protocol.Instant
 	attempts int // since a leader was heard
 
@@ -25,6 +24,9 @@ type election struct {
 	beat     protocol.Instant                   // when the next heartbeats are due
 	stuck    map[view.MemberID]protocol.Instant // since when a snapshot is due there; never ranged over
 }
+
+// leads reports whether this member does.
+func (e *election) leads() bool { return e.lead == e.Config.Self }
 
 // begin waits for a leader. Where there is none, the view's first member is the first to call for an election, so that
 // a new cluster has one soon, and always the same.
@@ -75,7 +77,7 @@ func (p *Protocol) follow(from view.MemberID, r *raftpb.Message) {
 // content reports whether this member has heard a leader so recently that it wants no other. Who was cut off, and comes
 // back, would depose one that does its work.
 func (e *election) content() bool {
-	return e.leads && e.supported() || e.lead != 0 && !e.leads && e.Now < e.followed.Add(e.Config.Suspect)
+	return e.leads() && e.supported() || e.lead != 0 && !e.leads() && e.Now < e.followed.Add(e.Config.Suspect)
 }
 
 // supported reports whether a quorum was heard within Suspect.
@@ -88,7 +90,7 @@ func (e *election) supported() bool {
 
 func (p *Protocol) tickElection() {
 	e := &p.elect
-	if !e.leads {
+	if !e.leads() {
 		if p.Now >= e.patience {
 			p.Took(pathCampaign)
 			e.attempts++

@@ -47,7 +47,7 @@ func (none) Unsynced([]byte) uint64                 { return 0 }
 
 // appended tells the extension of a leader's entries.
 func (p *Protocol) appended(entries []*raftpb.Entry) {
-	if !p.extended || !p.elect.leads {
+	if !p.extended || !p.elect.leads() {
 		return
 	}
 	for _, e := range entries {
@@ -79,7 +79,7 @@ func (p *Protocol) Recover(commands []*peerv1.RaftCommand) bool {
 // Hand gives commands of other members' clients to the leader, if there is one.
 func (p *Protocol) Hand(commands []*peerv1.RaftCommand) {
 	switch {
-	case p.elect.leads:
+	case p.elect.leads():
 		p.proposals = append(p.proposals, commands...)
 	case p.elect.lead != 0:
 		p.forward(commands)

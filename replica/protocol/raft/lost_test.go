@@ -72,13 +72,13 @@ func TestLeaderCountsNoLostDisk(t *testing.T) {
 			}
 		}
 		turn(t, p, j)
-		if !p.elect.leads {
+		if !p.elect.leads() {
 			t.Fatal("not elected by all")
 		}
 		incarnations.Learn(3, 2)
 		turn(t, p, j)
-		if p.elect.leads != mistake {
-			t.Errorf("it leads on: %v", p.elect.leads)
+		if p.elect.leads() != mistake {
+			t.Errorf("it leads on: %v", p.elect.leads())
 		}
 	}
 	t.Run("correct", func(t *testing.T) { test(t, false) })

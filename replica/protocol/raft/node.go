@@ -219,8 +219,8 @@ func (p *Protocol) led(lead view.MemberID) {
 	if p.elect.lead == lead {
 		return
 	}
-	self := lead == p.Config.Self
-	p.elect.lead, p.elect.leads = lead, self
+	p.elect.lead = lead
+	self := p.elect.leads()
 	p.reads = reads{batches: map[uint64][]reader{}, last: p.reads.last}
 	p.proposals = nil
 	p.handAgain()

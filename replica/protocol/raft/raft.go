@@ -118,7 +118,7 @@ func (p *Protocol) Tick(now protocol.Instant) {
 	}
 	p.tickElection()
 	p.tickPull()
-	p.clients.tick(p.elect.leads)
+	p.clients.tick(p.elect.leads())
 	p.extension.Tick(now)
 }
 
@@ -144,7 +144,7 @@ func (p *Protocol) recount() {
 	}
 	if news && p.counts() {
 		p.Took(pathRecount)
-		if p.elect.leads {
+		if p.elect.leads() {
 			p.elect.patience = p.Now // it is as good a leader as before
 		}
 		p.restart()

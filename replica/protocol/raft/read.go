@@ -93,7 +93,7 @@ func (p *Protocol) releaseReads() {
 
 // onRead has the node confirm that it leads, if it does, for another member's read, or for a newcomer.
 func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message, answer peerv1.Kind) {
-	if p.elect.leads {
+	if p.elect.leads() {
 		p.reads.add(reader{from, m.Op, answer, m.Key})
 	}
 }
