@@ -111,8 +111,8 @@ func (p *Protocol) proposerOf(o *object) view.MemberID {
 }
 
 // hand gives a batch of this member to the key's proposer. It is known by its number, so that it does no harm if both
-// of them propose it. Each time it is handed over under the same number of a question: what comes of it is told once, and
-// may be on its way.
+// of them propose it. Each time it is handed over under the same number of a question: what comes of it is told once,
+// and may be on its way.
 func (p *Protocol) hand(o *object, b *batch, to view.MemberID) {
 	p.Took(pathHand)
 	if b.op == 0 {

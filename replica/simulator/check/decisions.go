@@ -301,8 +301,8 @@ func Rescue(s membership.Snapshot, d membership.Rescue) error {
 			return fail("has another master than it must")
 		case shortened != slices.Contains(d.Shortened, i):
 			return fail("loses what witnesses had, or does not")
-		case next.Term != d.View.Epoch || len(next.Backups) > min(s.Placement.Faults, d.View.Faults()) || slices.Contains(next.Backups,
-			next.Master):
+		case next.Term != d.View.Epoch || len(next.Backups) > min(s.Placement.Faults, d.View.Faults()) ||
+			slices.Contains(next.Backups, next.Master):
 			return fail("has other backups than it must")
 		}
 	}

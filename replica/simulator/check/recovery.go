@@ -8,9 +8,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// recovery holds the view that a person would go on with from each member alone, if a quorum of a view was lost for good,
-// against that view: it is the next one of the same cluster, that member is in it and does not change, and gives nobody
-// an ID that somebody had.
+// recovery holds the view that a person would go on with from each member alone, if a quorum of a view was lost for
+// good, against that view: it is the next one of the same cluster, that member is in it and does not change, and gives
+// nobody an ID that somebody had.
 func recovery(v view.View) error {
 	if len(v.Partitions) > 0 {
 		return nil // all who are left go on (Rescue)

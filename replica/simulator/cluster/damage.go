@@ -44,12 +44,9 @@ func (d *damaged) Scan(after []byte, visit func(key, value []byte) bool) {
 	})
 }
 
-// starter starts a protocol of a node.
-type starter func(*protocol.Journal, protocol.Config) (protocol.Protocol, error)
-
-// holdDamage holds it that a process which is about to start would not go on if a record was damaged that it uses: at its
-// start, at its first tick, or for a read. Which record it is comes from a stream of its own, and nothing of it lasts.
-func (nd *Node) holdDamage(shard int, start starter) {
+// holdDamage holds it that a process which is about to start would not go on if a record was damaged that it uses: at
+// its start, at its first tick, or for a read. Which record it is comes from a stream of its own, and nothing of it lasts.
+func (nd *Node) holdDamage(shard int, start Start) {
 	w, disk := nd.World, nd.Shards[shard].Disk
 	if !w.Environment.Sealed || len(disk.Records) == 0 {
 		return
@@ -63,21 +60,22 @@ func (nd *Node) holdDamage(shard int, start starter) {
 	config := nd.Config
 	config.Count = nil
 	if goesOn(d, config, start, nd.Clock.Read(w.Now)) && d.used {
-		w.Breaches(fmt.Errorf("member %d goes on if record %q of its disk is damaged, which it uses", nd.Index+1, d.record))
+		w.Breaches(fmt.Errorf("member %d goes on if record %q of its disk is damaged, which it uses",
+			nd.Index+1, d.record))
 	}
 }
 
-// fragmentData is the first byte of the keys of what is stored of large values: it is made anew from others' where it is
-// found damaged.
+// fragmentData is the first byte of the keys of what is stored of large values: it is made anew from others' where it
+// is found damaged.
 const fragmentData = 'y'
 
-// ofSession reports whether a record is of a session of a partition. Those of answers are listed for their names, and the
-// log may have a newer one of either.
+// ofSession reports whether a record is of a session of a partition. Those of answers are listed for their names, and
+// the log may have a newer one of either.
 func ofSession(key []byte) bool { return key[0] == 'd' || key[0] == 's' }
 
 // goesOn reports whether a process that starts on a disk, is told the time, and is asked for a key has no fault.
-func goesOn(d *damaged, config protocol.Config, start starter, now protocol.Instant) bool {
-	p, err := start(protocol.NewJournal(d), config)
+func goesOn(d *damaged, config protocol.Config, start Start, now protocol.Instant) bool {
+	p, err := start(config, protocol.NewJournal(d))
 	d.started = true
 	if err != nil {
 		return false

@@ -171,7 +171,7 @@ func (nd *Node) begin(continued bool) {
 	for i, s := range nd.Running() {
 		s.journal = protocol.NewJournal(s.Disk)
 		nd.Config.Continued = s.vouched(continued) || w.Environment.Partitioned != nil && vouched
-		start := func(journal *protocol.Journal, config protocol.Config) (protocol.Protocol, error) {
+		start := func(config protocol.Config, journal *protocol.Journal) (protocol.Protocol, error) {
 			if w.Environment.Partitioned != nil {
 				return nd.startPart(i, config, journal, promised)
 			}
@@ -180,7 +180,7 @@ func (nd *Node) begin(continued bool) {
 		if !continued {
 			nd.holdDamage(i, start)
 		}
-		p, err := start(s.journal, nd.Config)
+		p, err := start(nd.Config, s.journal)
 		if err != nil {
 			w.Fail("member %d does not start: %w", nd.Index+1, err)
 			return

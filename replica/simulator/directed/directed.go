@@ -18,11 +18,12 @@ type Kind struct {
 }
 
 // The protocols of which members of a quorum store registers, those whose operations are ordered by instances, and
-// those that have masters or leaders.
+// those that have masters or leaders; written are those with plain writes.
 var (
 	registers = []string{"abd", "caspaxos", "gryff", "gus", "rmwpaxos"}
 	quorums   = append([]string{"epaxos"}, registers...)
 	rounds    = []string{"caspaxos", "rmwpaxos"}
+	written   = []string{"abd", "epaxos", "gryff", "gus", "rmwpaxos"}
 	instances = []string{"epaxos", "gryff"}
 	leaders   = []string{"curpraft", "raft"}
 	masters   = []string{"curp"}
@@ -80,7 +81,7 @@ var kinds = []Kind{
 	{"votes-copied", rounds, five, "who has lost its disk copies what a minority has voted for", of(VotesCopied)},
 	{"votes-of-formers", rounds, five, "members leave, so that a minority that has voted is none", of(VotesOfFormers)},
 	{"one-key-contended", append([]string{"epaxos", "gryff"}, rounds...), three, "all update one key all the time", of(OneKeyContended)},
-	{"one-key-written", []string{"abd", "epaxos", "gryff", "gus", "rmwpaxos"}, three, "all write one key all the time", of(OneKeyWritten)},
+	{"one-key-written", written, three, "all write one key all the time", of(OneKeyWritten)},
 
 	{"duels", instances, three, "two recover an instance in turn", of(Duels)},
 	{"interfering-duels", instances, three, "the same with attributes that differ", of(InterferingDuels)},

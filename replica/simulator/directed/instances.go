@@ -61,10 +61,10 @@ func DuelsOfFive(seed uint64) schedule.Schedule {
 	return s
 }
 
-// FirstOfKeys makes a schedule in which all five members begin the first instances of each of many keys at about the same
-// time: numbers are alike, most attributes too, and instances depend on each other in a circle, through reads, which do
-// not depend on each other. Who executes such a circle begins where it gets to it; who has lost messages gets the state
-// of one that has executed it.
+// FirstOfKeys makes a schedule in which all five members begin the first instances of each of many keys at about the
+// same time: numbers are alike, most attributes too, and instances depend on each other in a circle, through reads,
+// which do not depend on each other. Who executes such a circle begins where it gets to it; who has lost messages gets
+// the state of one that has executed it.
 func FirstOfKeys(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s, draw := Pentagon(seed)

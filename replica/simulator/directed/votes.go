@@ -104,7 +104,9 @@ func OneKeyWritten(seed uint64) schedule.Schedule {
 }
 
 // oneKey makes the schedule of a key, and of what updates it; n counts the updates.
-func oneKey(seed uint64, key string, update func(key string, n int) register.Operation) (schedule.Schedule, kernel.Stream) {
+func oneKey(
+	seed uint64, key string, update func(key string, n int) register.Operation,
+) (schedule.Schedule, kernel.Stream) {
 	const ms = time.Millisecond
 	s, draw := Triangle(seed)
 	s.Faults = []faults.Fault{

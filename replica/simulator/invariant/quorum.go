@@ -122,11 +122,7 @@ func (r *Run) decide(s Speaker, m *peerv1.Message, disks Disks) {
 			return // it is executed here, or was voted for in another view
 		}
 		agreed := func(has Records) (bool, bool) { return true, agrees(has, key) }
-		lack := lacking(s.View, disks, agreed)
-		if lack != nil && s.View.Joint() { // it may have been committed before, which this member has learned since
-			before := s.View.Before()
-			lack = lacking(&before, disks, agreed)
-		}
+		lack := lackingSince(s.View, disks, agreed) // of what was committed before, this member may have learned since
 		mine := register.Writer(m.Instance.GetId().GetWriter()).Member() == uint32(s.ID) && i.ballot == 0
 		switch {
 		case lack != nil:
@@ -246,12 +242,11 @@ func (r *Run) without(s Speaker, key []byte, c register.Carstamp, disks Disks, s
 		return nil
 	}
 	holds := func(has Records) (bool, bool) { return holdsCarstamp(has, key, c) }
-	lack := lacking(s.View, disks, holds, sure...)
-	if _, plain := disks(s.ID).Has(recordKey(registers, key)); lack != nil && s.View.Joint() && !plain {
-		// What was chosen, or is final, before the view needs no quorum in it: who asks both sides finds it.
-		before := s.View.Before()
-		lack = lacking(&before, disks, holds, sure...)
+	find := lackingSince
+	if _, plain := disks(s.ID).Has(recordKey(registers, key)); plain {
+		find = lacking
 	}
+	lack := find(s.View, disks, holds, sure...)
 	if lack == nil {
 		if r.held == nil {
 			r.held = map[held]bool{}
@@ -289,6 +284,19 @@ func lacking(
 		return nil
 	}
 	return lack
+}
+
+// lackingSince is lacking of what may have been decided before the view: in a joint one it needs a quorum of the view
+// before alone, since who asks both sides finds it.
+func lackingSince(
+	v *view.View, disks Disks, holds func(Records) (known, holds bool), sure ...view.MemberID,
+) []view.MemberID {
+	lack := lacking(v, disks, holds, sure...)
+	if lack == nil || !v.Joint() {
+		return lack
+	}
+	before := v.Before()
+	return lacking(&before, disks, holds, sure...)
 }
 
 // holdsCarstamp reports whether there is a register of a key, and whether it has a carstamp or a larger one.

@@ -21,12 +21,7 @@ func (r *Run) holdVote(s Speaker, key, now, before []byte, disks Disks) {
 		raw, _ := has(key)
 		return true, voteOf(key, raw).Number >= is.Number
 	}
-	lack := lacking(s.View, disks, chosen, s.ID)
-	if lack != nil && s.View.Joint() {
-		before := s.View.Before()
-		lack = lacking(&before, disks, chosen, s.ID)
-	}
-	if lack != nil {
+	if lack := lackingSince(s.View, disks, chosen, s.ID); lack != nil {
 		r.broken(s.ID, "has a vote in ballot %d of epoch %d for %s that nobody asked for, and the disks of members %v do "+
 			"not have what it is for", is.Number, is.epoch, show(key), lack)
 	}
