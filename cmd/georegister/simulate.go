@@ -28,6 +28,7 @@ type simulateFlags struct {
 	rtt      string
 	profile  string
 	clients  int
+	think    time.Duration
 	workload string
 	conflict float64
 	keys     string
@@ -164,6 +165,7 @@ func newSimulateCommand() *cobra.Command {
 		"sites and round trips by name: "+strings.Join(profile.Names(), " or "))
 	flags.StringVar(&f.rtt, "rtt", "", "sites and round trips of one's own, such as a-b=72ms,a-c=151ms,b-c=88ms")
 	flags.IntVar(&f.clients, "clients", 16, "closed-loop clients at each site, at most 10000")
+	flags.DurationVar(&f.think, "think", 0, "how long a client rests between two operations")
 	flags.StringVar(&f.workload, "workload", "ycsb-a",
 		"the mix: "+strings.Join(workload.MixNames(), ", ")+", or READ:WRITE:RMW weights")
 	flags.Float64Var(&f.conflict, "conflict", defaults.Conflict,
@@ -320,7 +322,9 @@ func (f simulateFlags) experiment(s simulated) (simulator.Experiment, error) {
 		return none, fmt.Errorf("--duration: %v; it must be positive", f.duration)
 	}
 	spec.Conflict, spec.Stale, spec.ValueBytes = f.conflict, f.stale, f.values
-	x := simulator.Experiment{Network: network, Clients: f.clients, Workload: spec, Duration: f.duration, Seed: f.seed}
+	x := simulator.Experiment{
+		Network: network, Clients: f.clients, Think: f.think, Workload: spec, Duration: f.duration, Seed: f.seed,
+	}
 	return x, checkExperiment(x)
 }
 
@@ -339,6 +343,8 @@ func progress(out io.Writer, duration time.Duration) func(time.Duration, int) {
 // checkExperiment refuses what is beyond the bounds of an experiment, and names the flag that is wrong.
 func checkExperiment(x simulator.Experiment) error {
 	switch conflict := x.Workload.Conflict; {
+	case x.Think < 0:
+		return fmt.Errorf("--think: %v; a client rests for 0 or longer", x.Think)
 	case !(conflict >= 0 && conflict <= 1): // also what is not a number
 		return fmt.Errorf("--conflict: %v is no probability; give 0 to 1, such as 0.02 for 2%%", conflict)
 	case x.Network.Largest() > maxRTT:

@@ -19,7 +19,7 @@ const tellEvery = 2 * time.Second
 // ofExperiments are the flags that describe an experiment, and say nothing of other runs.
 func ofExperiments() []string {
 	return []string{
-		"profile", "rtt", "clients", "workload", "conflict", "keys", "value-bytes", "stale", "duration", "history",
+		"profile", "rtt", "clients", "think", "workload", "conflict", "keys", "value-bytes", "stale", "duration", "history",
 	}
 }
 

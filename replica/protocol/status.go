@@ -66,7 +66,9 @@ type PartitionStatus struct {
 	CaughtUp []view.MemberID
 	// Holding lists the followers, backups and learners, that hold the log up to Commit or further.
 	Holding []view.MemberID
-	Lease   bool // the master may answer reads alone, as of the last Tick
+	// Leased is until when a master may answer reads alone, or a backup for it, by this process's clock; 0: it may not.
+	// A master without backups may for ever.
+	Leased Instant
 	// Of the updates that this member was the client of: how many ended in one round trip, and how many otherwise.
 	Fast, Slow uint64
 }

@@ -39,4 +39,7 @@ type Tuning struct {
 	// Writes and Versions are how much a member of Gus keeps of a key because it has not heard what is final: in its
 	// record, writes of which it has said something, and in memory, values while reads are under way. At least 1.
 	Writes, Versions int
+	// Attempts is how many proposals of a batch a proposer of RMWPaxos remembers the answers of: after more, its reads
+	// begin anew. At least 1.
+	Attempts int
 }

@@ -95,10 +95,7 @@ func (b *backup) takeLease(c *peerv1.Curp) {
 	if c.Delegated <= 0 || c.Nonce != b.Config.Nonce {
 		return
 	}
-	wanted := protocol.Instant(c.Wanted)
-	if c.Nonce == b.Config.Nonce {
-		wanted = min(wanted, b.Now) // this process has read no later time
-	}
+	wanted := min(protocol.Instant(c.Wanted), b.Now) // this process has read no later time
 	b.leaseUntil = max(b.leaseUntil, wanted.Add(b.worth(c.Delegated)))
 	b.staleUntil = max(b.staleUntil, wanted.Add(shorter(b.Config.Sync.Lease)-time.Duration(max(c.Behind, 0))))
 }

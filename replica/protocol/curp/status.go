@@ -15,6 +15,9 @@ func (p *Protocol) PartitionStatus() protocol.PartitionStatus {
 	if !p.testifies() { // an older copy may hold what was dropped since, too
 		s.NotedTerm, s.WholeTerm = p.partition.Term, 0
 	}
+	if p.role == protocol.Backup && p.active() {
+		s.Leased = p.backup.leaseUntil
+	}
 	if p.role != protocol.Master || !p.active() {
 		if p.role == protocol.Master && p.Doubted() {
 			s.Why = "it has just started, and waits for others to tell it that its disk is not an older copy"
@@ -26,7 +29,7 @@ func (p *Protocol) PartitionStatus() protocol.PartitionStatus {
 	switch {
 	case s.Serving && p.Journal.Survives(master.served):
 		s.Recovered = own.Recovered
-		s.Lease = p.Now < master.leased()
+		s.Leased = master.leased()
 	case s.Serving:
 	case p.term.recovery == nil && !p.term.confirming:
 		s.Restarted = true

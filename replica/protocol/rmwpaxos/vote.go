@@ -1,6 +1,7 @@
 package rmwpaxos
 
 import (
+	"cmp"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -66,7 +67,7 @@ func (p *Protocol) askNext(o *object, d *instance, next state, answers [][]*peer
 	d.answers = answers
 	for i, b := range d.batches {
 		b.left = true
-		b.remember(answers[i])
+		b.remember(answers[i], cmp.Or(p.Config.Tuning.Attempts, attemptsKept))
 	}
 	p.askVotes(o, d, voting, next)
 }
@@ -163,13 +164,13 @@ func (p *Protocol) wide(trips int) int {
 	return trips
 }
 
-// attemptsKept bounds how many proposals of a batch have their answers remembered.
+// attemptsKept bounds how many proposals of a batch have their answers remembered, by default.
 const attemptsKept = 16
 
 // remember keeps what a proposal answers: of that, the state keeps a bounded part. If there are more proposals than are
-// kept, nothing is known of which took effect.
-func (b *batch) remember(answers []*peerv1.Answer) {
-	b.many = b.many || len(b.tried) == attemptsKept
+// to be kept, nothing is known of which took effect.
+func (b *batch) remember(answers []*peerv1.Answer, kept int) {
+	b.many = b.many || len(b.tried) >= kept
 	if b.many {
 		b.tried = nil
 		return

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -40,6 +41,10 @@ type lifePromises struct {
 type savedID struct {
 	session, number uint64
 	hash            uint64
+}
+
+func (s savedID) compare(o savedID) int {
+	return cmp.Or(cmp.Compare(s.session, o.session), cmp.Compare(s.number, o.number), cmp.Compare(s.hash, o.hash))
 }
 
 type question struct {
@@ -96,6 +101,32 @@ func (w *Witness) Begins(disk string, older bool, start uint64, log [][]byte,
 	}
 	if err := w.keeps(compact); err != nil {
 		return fmt.Errorf("after a restart from its compacted log: %w", err)
+	}
+	return w.agesKept(log, restored)
+}
+
+// agesKept reports a request whose age a compacted log does not keep.
+func (w *Witness) agesKept(log [][]byte, restored func([][]byte) (*core.Witness, error)) error {
+	for _, l := range w.durable.Lives() {
+		if l.Frozen || l.Held == 0 {
+			continue
+		}
+		whole, err := restored(log)
+		if err != nil {
+			return err
+		}
+		other, err := restored(whole.Snapshot())
+		if err != nil {
+			return err
+		}
+		listed, err := restored(log) // who gathers requests freezes the life
+		if err != nil {
+			return err
+		}
+		held := gather(listed, &lifePromises{partition: l.Partition, term: l.Term})
+		if err := sameSuspects(whole, other, l, held); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -141,6 +141,23 @@ func (nd *Node) judgeRefusal(who asked, result register.Result) {
 	}
 }
 
+// serves reports whether a member takes operations on: it votes, or asks others whether it may.
+func (nd *Node) serves(s *shard) bool {
+	joiner, ok := s.Protocol.(protocol.Joiner)
+	return ok && (joiner.Voter() || s.Protocol.Doubted())
+}
+
+// judgePatience judges that a member which takes operations on refuses none before its deadline. Fragments that restore
+// no value are a reason to.
+func (nd *Node) judgePatience(who *asked, result register.Result) {
+	w := nd.World
+	patient := who.served && nd.serves(nd.Shards[who.shard]) && w.Environment.Data == 0
+	early := who.deadline == 0 || nd.Clock.Read(w.Now) < who.deadline
+	if result.Status == register.Unavailable && patient && early {
+		w.Breaches(fmt.Errorf("%s refuses an operation before its deadline: %s", nd.Name(), result.Message))
+	}
+}
+
 // JudgeStates judges that the states of members are the same after the same entry of the log, of protocols that
 // have one.
 func (w *Cluster) JudgeStates() {

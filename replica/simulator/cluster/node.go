@@ -81,6 +81,7 @@ type shard struct {
 	vouching  []view.MemberID   // and these have answered this process
 	questions []question        // for fragments, of this turn
 	told      protocol.Change   // what it has said of its part in a change, and that was held against its disk
+	leased    protocol.Instant  // a lease that was held against what was promised for it
 	before    uint64            // batches of the disk, when faults ended, or a process started after that
 }
 

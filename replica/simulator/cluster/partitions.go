@@ -124,8 +124,9 @@ func (nd *Node) inspect(s *shard) {
 	w := nd.World
 	st := p.PartitionStatus()
 	if st.Serving && st.Recovered == st.Term {
-		w.Breaches(w.Masters.Serves(nd.Config.Self, st.Partition, st.Term, st.Lease))
+		w.Breaches(w.Masters.Serves(nd.Config.Self, st.Partition, st.Term, nd.Clock.Read(w.Now) < st.Leased))
 	}
+	nd.holdLease(s, &st)
 	if st.Unsynced > w.Environment.Partitioned.Sync.After+unsyncedSlack*len(w.Clients.All) {
 		w.Fail("%s has %d operations of partition %d that are not synced, and begins to sync after %d",
 			nd.Name(), st.Unsynced, st.Partition, w.Environment.Partitioned.Sync.After)

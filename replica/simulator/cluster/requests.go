@@ -13,8 +13,11 @@ type asked struct {
 	client  *clients.Client
 	attempt uint32
 	barrier *barrier // which waits for it; nil: the client does
-	shard   int      // of what the barrier waits for
+	shard   int      // that it was handed to
 	waited  int      // round trips of what the client's operation waited for before it came to its shard
+
+	deadline protocol.Instant // by the node's clock; 0: none
+	served   bool             // the member voted, or asked whether it may, when the operation came
 }
 
 // requested handles the arrival of an attempt of a client.
@@ -75,6 +78,7 @@ func (nd *Node) complete(completions []protocol.Completion) {
 			continue // clients wait for the last part
 		}
 		delete(nd.Asked, c.Handle)
+		nd.judgePatience(&who, c.Result)
 		nd.holdAnswer(&who, c)
 		if who.barrier != nil {
 			nd.fenced(who.barrier, who.shard, c.Result)
@@ -111,7 +115,7 @@ func (nd *Node) submitAfter(op register.Operation, who asked, deadline, now prot
 	waits := &barrier{Barrier: b, whole: op, who: who, deadline: deadline}
 	nd.barriers = append(nd.barriers, waits)
 	for _, part := range parts {
-		nd.request(part.Shard, part.Fence, asked{barrier: waits, shard: part.Shard}, deadline, now)
+		nd.request(part.Shard, part.Fence, asked{barrier: waits}, deadline, now)
 	}
 }
 
@@ -125,8 +129,9 @@ func (nd *Node) request(shard int, op register.Operation, who asked, deadline, n
 		nd.World.requests.Asks(op.ID, op.Key)
 	}
 	nd.handle++
-	nd.Asked[nd.handle] = who
 	s := nd.Shards[shard]
+	who.shard, who.deadline, who.served = shard, deadline, nd.serves(s)
+	nd.Asked[nd.handle] = who
 	nd.tick(s.Protocol, now)
 	s.Protocol.Submit(protocol.Request{Handle: nd.handle, Operation: op, Deadline: deadline})
 }

@@ -58,6 +58,7 @@ func drawTuning(draw kernel.Stream, retry time.Duration) (t protocol.Tuning) {
 	if draw.Chance(300) {
 		t.SessionsFor = max(draw.Between(retry/2, 20*retry), time.Millisecond)
 	}
+	bound(&t.Attempts, 1, 2)
 	return t
 }
 
