@@ -188,7 +188,10 @@ func scheduled(ctx context.Context, s schedule.Schedule, start Start, wanted wat
 
 // bound is how long one operation, or what is left of work, may take when the faults are over. Recovery takes rounds of
 // suspicion, each after the other, and a page of a transfer a write to a slow disk: this is generous, and cheap.
-func (w *run) bound() time.Duration { return max(120*w.Environment.Retry, 240*w.Environment.Slowest()) }
+func (w *run) bound() time.Duration {
+	e := w.Environment
+	return max(120*e.Retry, 240*e.Slowest(), 120*e.Network.Largest())
+}
 
 // live has the run go through faults, recovery, final reads and quiescence.
 func (w *run) live(settle time.Duration) (check.Class, string) {

@@ -47,8 +47,10 @@ type operation struct {
 	next   base.State // is to be accepted
 	answer *peerv1.Answer
 
+	began   protocol.Instant // the present ballot
 	until   protocol.Instant // a back-off ends; 0: it does not back off
 	lost    int              // ballots
+	lasted  time.Duration    // the longest of these
 	highest uint64           // number of a ballot that somebody has promised
 }
 
@@ -83,6 +85,7 @@ func (p *Protocol) enqueue(o *operation) {
 // prepare begins the first phase of a ballot above all that this member knows of.
 func (p *Protocol) prepare(o *operation) {
 	p.ask(o, preparing)
+	o.began = p.Now
 	o.ballot = base.Ballot{Number: max(p.Load(o.Key).Promised.Number, o.highest) + 1, Proposer: p.me}
 	if o.ballot.Number > register.MaxNumber {
 		p.giveUp(o, register.Exhausted)
@@ -235,8 +238,8 @@ func (p *Protocol) refusedBy(o *operation, from view.MemberID, promised uint64) 
 }
 
 // The time to back off is drawn from a window that doubles with each ballot that is lost, from firstBackOff to
-// lastBackOff eighths of Config.Retry: so long that whoever is at work comes to its end, and with several of them one
-// at a time.
+// lastBackOff eighths of Config.Retry, or of what the longest lost ballot took if that is more: so long that whoever is
+// at work comes to its end, and with several of them one at a time.
 const (
 	firstBackOff = 8
 	lastBackOff  = 64
@@ -247,8 +250,9 @@ func (p *Protocol) lose(o *operation) {
 	p.Took(pathBackOff)
 	p.operations.Renumber(o, 0)
 	o.stage = waiting
+	o.lasted = max(o.lasted, p.Now.Sub(o.began))
 	window := min(firstBackOff<<min(o.lost, 8), lastBackOff)
-	o.until = p.Now.Add(p.Config.Retry / 8 * time.Duration(1+p.Draws.Below(uint64(window))))
+	o.until = p.Now.Add(max(p.Config.Retry, o.lasted) / 8 * time.Duration(1+p.Draws.Below(uint64(window))))
 	o.lost++
 }
 

@@ -2,6 +2,7 @@ package gus
 
 import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -51,12 +52,17 @@ func (p *Protocol) commit(o *operation, timestamp uint64) {
 func (p *Protocol) refused(o *operation, m *peerv1.Message) {
 	p.Took(pathRefused)
 	p.round = max(p.round, m.Gus.Round)
+	o.lasted = max(o.lasted, p.Now.Sub(o.began))
 	p.later(o)
+	o.lost++
 }
 
-// onBallotReply counts a promise or a vote, if it is for the present ballot.
+// onBallotReply counts a promise or a vote, if it is for the present ballot. A read may have found another write since it
+// asked: what is said of the former one says nothing of that.
 func (p *Protocol) onBallotReply(o *operation, from view.MemberID, m *peerv1.Message) {
 	switch b := ballotOf(m); {
+	case originOf(m) != o.origin:
+		p.Took(base.PathStale)
 	case m.Gus.Final:
 		p.decided(o, m.Timestamp)
 	case o.after != 0: // this ballot is given up

@@ -3,6 +3,7 @@ package gus
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
@@ -67,9 +68,12 @@ type operation struct {
 	ballot ballot
 	voted  uint64 // the timestamp of the latest vote that was told
 	vote   ballot
-	sure   bool          // a member's holding the origin is a vote
-	unsure bool          // the write began with relaxed quorums: one holder does not tell whether enough hold it
-	beyond view.MemberID // has a larger tag than the origin; 0: nobody
+	sure   bool             // a member's holding the origin is a vote
+	unsure bool             // the write began with relaxed quorums: one holder does not tell whether enough hold it
+	beyond view.MemberID    // has a larger tag than the origin; 0: nobody
+	began  protocol.Instant // when all were asked the present stage's question
+	lost   int              // ballots, to larger rounds
+	lasted time.Duration    // for how long a question was asked at most until it was refused
 
 	after   protocol.Instant // nothing is asked before
 	retries int              // how often members were asked again
@@ -130,6 +134,7 @@ func (p *Protocol) question(o *operation) *peerv1.Message {
 
 // everyone begins to count answers to a question that all members are asked, and lists them.
 func (p *Protocol) everyone(o *operation) []view.MemberID {
+	o.began = p.Now
 	o.answered.Restart()
 	o.forgot.Restart()
 	o.Trips++
@@ -173,11 +178,16 @@ func (p *Protocol) retransmit(o *operation) {
 	}
 }
 
-// later puts off what the operation does next, by a time that differs between members: they would duel.
+// later puts off what the operation does next, by a time that differs between members, or they would duel: it is drawn
+// from a window that doubles with each ballot that is lost, and is no less than it took until one was, so that whoever is
+// at work comes to an end also where a round trip takes longer than Config.Retry.
 func (p *Protocol) later(o *operation) {
-	retry := max(uint64(p.Config.Retry), 4)
-	o.after = p.Now.Add(p.Config.Retry/2) + protocol.Instant(p.Draws.Below(retry))
+	window := max(p.Config.Retry, o.lasted, 4)
+	o.after = p.Now.Add(window/2) + protocol.Instant(p.Draws.Below(uint64(window)<<min(o.lost, lastBackOff)))
 }
+
+// lastBackOff is how often the window doubles.
+const lastBackOff = 3
 
 // finish completes an operation that a quorum holds. The coordinator may be one of the holders, so it does not tell
 // before its own record is durable.

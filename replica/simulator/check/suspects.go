@@ -5,15 +5,17 @@ import (
 	"slices"
 
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
-	"github.com/georegister/georegister/witness/cache"
 	"github.com/georegister/georegister/witness/core"
 )
+
+// gcRounds are more rounds of gc than a request has to outlast until it is suspected (cache.StaleAfter).
+const gcRounds = 5
 
 // sameSuspects reports a request that one witness suspects to be garbage, and another one with the same requests does
 // not as soon: what a log says of a request's age is the same when it is compacted (section 4.5). Neither is of use
 // afterwards. Held are the requests of a life.
 func sameSuspects(one, other *core.Witness, l core.Life, held []savedID) error {
-	for round := range cache.StaleAfter + 1 {
+	for round := range gcRounds {
 		first, second := suspects(one, l, held), suspects(other, l, held)
 		if !slices.Equal(first, second) {
 			return fmt.Errorf("in round %d of gc it suspects the requests %v of term %d of partition %d, and %v after "+

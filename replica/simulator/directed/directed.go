@@ -67,6 +67,7 @@ var kinds = []Kind{
 	{"lost-leaders", nil, nil, "a member is lost, perhaps with others, after few have heard it", LostLeaders},
 	{"states-in-pages", nil, nil, "who was away gets the state in many pages, of which some are lost", StatesInPages},
 	{"stopped-while-asking", nil, nil, "who has just started and asks others stops again, before they answer", StoppedWhileAsking},
+	{"asked-again", nil, nil, "members ask again long before they could have been answered", AskedAgain},
 	{"leaders-heard-by-one", leaders, five, "one other hears a leader, and clients at both go on", of(LeadersHeardByOne)},
 	{"leaders-hardly-heard", leaders, threeOrFive, "one other at most hears a leader", of(LeadersHardlyHeard)},
 	{"leaders-cut-off", leaders, threeOrFive, "a leader appends what nobody hears, others go on, and logs are short", of(LeadersCutOff)},

@@ -136,6 +136,10 @@ func partitionedPlains(seed uint64, n int, options Options) []Plain {
 	add("a master is back soon", faults.Fault{Kind: faults.Crash, For: retry / 4}, func(s *Schedule) {
 		s.Environment.Doubtful = true
 	})
+	add("a witness is back soon", faults.Fault{Kind: faults.Crash, Node: n + 1, For: retry / 4}, func(s *Schedule) {
+		s.Environment.Doubtful = true
+		s.Faults[0].At = s.Clients[0].Operations[plainRounds-1].At - retry/8 // before operations that come at once
+	})
 	behind := func(s *Schedule) { // the log is short, and the state has many pages
 		s.Faults[0].At = s.Clients[0].Operations[plainRounds-1].At
 		s.Environment.Partitioned.Sync.Kept, s.Environment.Tuning.PageBytes = 1, 48
