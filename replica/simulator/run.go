@@ -190,7 +190,7 @@ func scheduled(ctx context.Context, s schedule.Schedule, start Start, wanted wat
 // suspicion, each after the other, and a page of a transfer a write to a slow disk: this is generous, and cheap.
 func (w *run) bound() time.Duration {
 	e := w.Environment
-	return max(120*e.Retry, 240*e.Slowest(), 120*e.Network.Largest())
+	return max(120*e.Retry, 40*e.Suspect, 240*e.Slowest())
 }
 
 // live has the run go through faults, recovery, final reads and quiescence.

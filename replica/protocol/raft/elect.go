@@ -38,15 +38,20 @@ func (e *election) begin() {
 }
 
 // wait sets when to call for an election: the leader has been silent for longer than Suspect, or the last call was in
-// vain.
+// vain. Then the time is drawn from a window that doubles with each call, so that one of them comes to its end before
+// the next also where it takes longer than Config.Retry, such as to have votes on slow disks.
 func (e *election) wait() {
 	retry := max(e.Config.Retry, time.Millisecond)
 	wait := max(e.Config.Suspect, 2*retry)
+	window := retry + wait/2
 	if e.attempts > 0 {
-		wait = 2*retry + time.Duration(min(e.attempts, 4))*retry/2
+		wait, window = 2*retry, retry<<min(e.attempts, longestWindow)
 	}
-	e.patience = e.Now.Add(wait + time.Duration(e.Draws.Below(uint64(retry+wait/2))))
+	e.patience = e.Now.Add(wait + time.Duration(e.Draws.Below(uint64(window))))
 }
+
+// longestWindow is how often the window of calls in vain doubles: from Config.Retry to 16 times as long.
+const longestWindow = 4
 
 // reign begins this member's lead.
 func (e *election) reign() {

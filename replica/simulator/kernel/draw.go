@@ -32,6 +32,7 @@ const (
 	ForDeviations
 	ForSlowDisk
 	ForDamage
+	ForHasty
 )
 
 // NewStream is the source of a purpose under a seed; index tells the streams of one purpose apart.

@@ -113,6 +113,15 @@ func DrawDisks(draw kernel.Stream, n int) []Window {
 	return disks
 }
 
+// drawHasty has members ask again, in one of eight schedules, up to eight times before they could have been answered.
+// Nobody is suspected sooner for that. It draws from a stream of its own.
+func (s *Schedule) drawHasty(options Options) {
+	draw, env := kernel.NewStream(s.Seed, kernel.ForHasty, 0), &s.Environment
+	if slices.Contains(options.Faults, faults.Hasty) && env.Suspect >= 2*env.Retry && draw.Chance(125) {
+		env.Retry = draw.Between(env.Retry/8, env.Retry)
+	}
+}
+
 // drawSlowDisk has the disks of one site, in one of eight schedules, take up to longer than Retry: an answer that rests
 // on one of them comes when its question was asked again. With masters those of all sites may, where nobody's recovery
 // duels with another one's; none takes longer than half of a lease, since who leads by leases has to be faster than

@@ -242,6 +242,7 @@ func Draw(seed uint64, options Options) Schedule {
 	s.drawLimits(options)
 	s.drawOutage(total, options)
 	s.drawSlowDisk(options)
+	s.drawHasty(options)
 	s.drawInFlight(options)
 	s.DrawStale(options.Stale)
 	if options.Regular {

@@ -21,8 +21,8 @@ var fewest = map[string]string{"gus-fragments": "5", "gus-relaxed": "7"}
 // stable are all faults but changes of members, and crashes those by which what is not durable is lost.
 const (
 	stable = "crash,torn,wipe,partition,loss,duplicate,reorder,slow,skew,pause,old-copy,rot,outage,limits,in-flight," +
-		"slow-disk"
-	crashes = "crash,torn,partition,loss,reorder,outage,limits,in-flight,slow-disk"
+		"slow-disk,hasty"
+	crashes = "crash,torn,partition,loss,reorder,outage,limits,in-flight,slow-disk,hasty"
 	changes = "change,crash,loss,partition,mix,in-flight"
 )
 
