@@ -84,7 +84,7 @@ func TestAskedMembers(t *testing.T) {
 			}
 		}
 	}
-	if some := Of("gryffrsc", false, []int{7}); len(some) != 3 || some[0].Name != "lost-leaders" {
+	if some := Of("gryffrsc", false, []int{7}); len(some) != 4 || some[0].Name != "lost-leaders" {
 		t.Errorf("with seven members, gryffrsc has %v", some)
 	}
 	for _, k := range Of("curp", true, []int{5}) {
