@@ -33,8 +33,8 @@ func onSlowDisks(times time.Duration, draw func(uint64) schedule.Schedule) func(
 // anew each time that he asks.
 func TestQuestionsThatSlowDisksAnswerLate(t *testing.T) {
 	t.Parallel()
-	contended := onSlowDisks(1, drawn(schedule.Options{RMWs: schedule.ManyRMWs, Members: []int{3, 5}}))
-	elected := onSlowDisks(2, drawn(schedule.Options{RMWs: schedule.ManyRMWs, Members: []int{3, 5}}))
+	many := drawn(schedule.Options{RMWs: schedule.ManyRMWs, Members: []int{3, 5}})
+	contended, elected := onSlowDisks(1, many), onSlowDisks(2, many)
 	masters := onSlowDisks(1, func(seed uint64) schedule.Schedule {
 		s := directed.LostMasters(seed)
 		s.Environment.Partitioned.Sync.Lease = max(s.Environment.Partitioned.Sync.Lease, 4*s.Environment.Retry)

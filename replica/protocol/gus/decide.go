@@ -57,8 +57,8 @@ func (p *Protocol) refused(o *operation, m *peerv1.Message) {
 	o.lost++
 }
 
-// onBallotReply counts a promise or a vote, if it is for the present ballot. A read may have found another write since it
-// asked: what is said of the former one says nothing of that.
+// onBallotReply counts a promise or a vote, if it is for the present ballot. A read may have found another write since
+// it asked: what is said of the former one says nothing of that.
 func (p *Protocol) onBallotReply(o *operation, from view.MemberID, m *peerv1.Message) {
 	switch b := ballotOf(m); {
 	case originOf(m) != o.origin:

@@ -179,8 +179,8 @@ func (p *Protocol) retransmit(o *operation) {
 }
 
 // later puts off what the operation does next, by a time that differs between members, or they would duel: it is drawn
-// from a window that doubles with each ballot that is lost, and is no less than it took until one was, so that whoever is
-// at work comes to an end also where a round trip takes longer than Config.Retry.
+// from a window that doubles with each ballot that is lost, and is no less than it took until one was, so that whoever
+// is at work comes to an end also where a round trip takes longer than Config.Retry.
 func (p *Protocol) later(o *operation) {
 	window := max(p.Config.Retry, o.lasted, 4)
 	o.after = p.Now.Add(window/2) + protocol.Instant(p.Draws.Below(uint64(window)<<min(o.lost, lastBackOff)))

@@ -102,26 +102,23 @@ func (w *Witness) Begins(disk string, older bool, start uint64, log [][]byte,
 	if err := w.keeps(compact); err != nil {
 		return fmt.Errorf("after a restart from its compacted log: %w", err)
 	}
-	return w.agesKept(log, restored)
+	return w.agesKept(made, log, restored)
 }
 
-// agesKept reports a request whose age a compacted log does not keep.
-func (w *Witness) agesKept(log [][]byte, restored func([][]byte) (*core.Witness, error)) error {
+// agesKept reports a request whose age a compacted log does not keep. Listed is a witness of the log that tells which
+// requests there are: who gathers them freezes its lives.
+func (w *Witness) agesKept(listed *core.Witness, log [][]byte, restored func([][]byte) (*core.Witness, error)) error {
+	whole, err := restored(log)
+	if err != nil {
+		return err
+	}
+	other, err := restored(whole.Snapshot())
+	if err != nil {
+		return err
+	}
 	for _, l := range w.durable.Lives() {
 		if l.Frozen || l.Held == 0 {
 			continue
-		}
-		whole, err := restored(log)
-		if err != nil {
-			return err
-		}
-		other, err := restored(whole.Snapshot())
-		if err != nil {
-			return err
-		}
-		listed, err := restored(log) // who gathers requests freezes the life
-		if err != nil {
-			return err
 		}
 		held := gather(listed, &lifePromises{partition: l.Partition, term: l.Term})
 		if err := sameSuspects(whole, other, l, held); err != nil {

@@ -45,7 +45,8 @@ func (d *damaged) Scan(after []byte, visit func(key, value []byte) bool) {
 }
 
 // holdDamage holds it that a process which is about to start would not go on if a record was damaged that it uses: at
-// its start, at its first tick, or for a read. Which record it is comes from a stream of its own, and nothing of it lasts.
+// its start, at its first tick, or for a read. Which record it is comes from a stream of its own, and nothing of it
+// lasts.
 func (nd *Node) holdDamage(shard int, start Start) {
 	w, disk := nd.World, nd.Shards[shard].Disk
 	if !w.Environment.Sealed || len(disk.Records) == 0 {

@@ -28,9 +28,11 @@ func AskedAgain(seed uint64, options schedule.Options) schedule.Schedule {
 		s.Clients = append(s.Clients, c)
 	}
 	s.Settle = 50*time.Millisecond + rounds*apart + 4*trip
-	s.Faults = []faults.Fault{
-		{Kind: faults.Reorder, Everywhere: true, At: time.Millisecond, For: s.Settle, Rate: draw.Below(500), Size: draw.Between(trip/8, trip)},
-		{Kind: faults.Loss, Everywhere: true, At: time.Millisecond, For: s.Settle, Rate: []int{0, 50, 200}[draw.Below(3)]},
-	}
+	late := faults.Fault{Kind: faults.Reorder, Everywhere: true, At: time.Millisecond, For: s.Settle}
+	lost := late
+	lost.Kind = faults.Loss
+	late.Rate, late.Size = draw.Below(500), draw.Between(trip/8, trip)
+	lost.Rate = []int{0, 50, 200}[draw.Below(3)]
+	s.Faults = []faults.Fault{late, lost}
 	return s
 }
