@@ -314,7 +314,7 @@ func (r *replay) try(i, j int, value register.Value, c count, unknown int) bool 
 	if s.known {
 		return r.at(i, next, c.after(s), unknown)
 	}
-	if appends := len(next) > len(value) && bytes.HasPrefix(next, value); !appends || !r.shows(i, next) {
+	if grows := len(next) > len(value) && within(value, next); !grows || !r.shows(i, next) {
 		if unknown--; unknown < 0 {
 			return false
 		}
@@ -324,10 +324,27 @@ func (r *replay) try(i, j int, value register.Value, c count, unknown int) bool 
 	return r.at(i, next, c.after(s), unknown)
 }
 
-// shows reports whether the next read from order[i] on returned what begins with a value. Of appends it shows the
-// order, so that any number of them can be placed.
+// shows reports whether the next read from order[i] on returned what a value is within. Of appends it shows the order,
+// and that of members that were added counts for nothing, so that any number of them can be placed.
 func (r *replay) shows(i int, value register.Value) bool {
-	return r.read[i] != nil && bytes.HasPrefix(r.read[i].Result.Value, value)
+	return r.read[i] != nil && within(value, r.read[i].Result.Value)
+}
+
+// within reports whether a value becomes another one by appends alone, or by members that are added alone: its lines
+// are among those of the other, in their order.
+func within(value, other register.Value) bool {
+	if bytes.HasPrefix(other, value) {
+		return true
+	}
+	others := bytes.SplitAfter(other, []byte("\n"))
+	for line := range bytes.Lines(value) {
+		at := slices.IndexFunc(others, func(o []byte) bool { return bytes.Equal(o, line) })
+		if at < 0 {
+			return false
+		}
+		others = others[at+1:]
+	}
+	return true
 }
 
 // overdue reports whether a known loose step that is left had returned before a time.

@@ -76,6 +76,31 @@ func TestAppendsThatAReadShowsArePlaced(t *testing.T) {
 	}
 }
 
+// So is what a read shows of many members that were added with unknown outcome: some order of them.
+func TestMembersThatAReadShowsArePlaced(t *testing.T) {
+	const many = 40
+	var operations []Operation
+	shown := register.Value(nil)
+	for i := range many {
+		add := rmw(fmt.Sprint("c", i), 10*i, 1000, "", register.AddMember, fmt.Sprint(many-i))
+		after, err := register.NewRegistry().Apply(shown, add.Request.Call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown = after.Next
+		operations = append(operations, unknown(add), unknown(rmw(fmt.Sprint("d", i), 10*i, 1000, "",
+			register.AddMember, fmt.Sprint("lost", i))))
+		if i%10 == 9 {
+			read := readOf(fmt.Sprint("r", i), 10*i+5, 1000, string(shown))
+			read.Result.Carstamp = register.Carstamp{Timestamp: uint64(i)}
+			operations = append(operations, read)
+		}
+	}
+	if v := Check(t.Context(), operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable || v.Searched != 0 {
+		t.Errorf("%v, %d keys were searched", v.Outcome, v.Searched)
+	}
+}
+
 // A write that no one found fits where one of unknown outcome was, as far as the first answers tell. Of many unknown
 // ones, it takes the replay some time to come back to that.
 func TestReplayComesBackFromAWrongWrite(t *testing.T) {
