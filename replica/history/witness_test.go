@@ -96,7 +96,8 @@ func TestMembersThatAReadShowsArePlaced(t *testing.T) {
 			operations = append(operations, read)
 		}
 	}
-	if v := Check(t.Context(), operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable || v.Searched != 0 {
+	if v := Check(t.Context(), operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable ||
+		v.Searched != 0 {
 		t.Errorf("%v, %d keys were searched", v.Outcome, v.Searched)
 	}
 }
