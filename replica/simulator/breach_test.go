@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/georegister/georegister/replica/protocol/abd"
+	"github.com/georegister/georegister/replica/protocol/epaxos"
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/directed"
@@ -23,6 +24,7 @@ func TestBreachesAreFound(t *testing.T) {
 		{"membership/wait-for-nobody", changes, 0, 100},
 	})
 	mustFindEach(t, Member(gryff.Factory), breach, []hunt{{"gryff/take-any-operation", changes, 0, 5}})
+	mustFindEach(t, Member(epaxos.Factory), breach, []hunt{{"instance/reads-first", changes, 0, 100}})
 	stops := schedule.Options{Faults: []faults.Kind{faults.Crash, faults.Limits}, RMWs: schedule.ManyRMWs}
 	pages := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Limits}, RMWs: schedule.ManyRMWs}
 	wipes := schedule.Options{Faults: []faults.Kind{faults.Wipe}, RMWs: schedule.ManyRMWs}

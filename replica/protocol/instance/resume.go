@@ -63,13 +63,10 @@ type Resume struct {
 }
 
 // Unfinished lists the operations in progress. Each stays with its instance: members may hold what it did. Reads begin
-// again, and requests that wait are as they came. The core does nothing any more.
+// again, and requests that wait are as they came; both are last, or they would take the lanes of those instances. The
+// core does nothing any more.
 func (p *Core) Unfinished() []protocol.Request {
-	var unfinished []protocol.Request
-	list := func(r protocol.Request, done protocol.Resume) {
-		r.Resume = done
-		unfinished = append(unfinished, r)
-	}
+	var carried, others []protocol.Request
 	for _, key := range slices.Sorted(maps.Keys(p.objects)) {
 		o := p.objects[key]
 		for _, d := range o.mine {
@@ -77,19 +74,22 @@ func (p *Core) Unfinished() []protocol.Request {
 				switch {
 				case r.answered:
 				case r.reads():
-					list(r.Request, nil)
+					r.Resume = nil
+					others = append(others, r.Request)
 				default:
-					list(r.Request, Resume{Instance: p.placeOf(d.id), Command: k})
+					r.Resume = Resume{Instance: p.placeOf(d.id), Command: k}
+					carried = append(carried, r.Request)
 				}
 			}
 		}
 		for _, r := range o.queue {
-			list(r.Request, nil)
+			r.Resume = nil
+			others = append(others, r.Request)
 		}
 	}
 	p.objects = map[string]*object{}
 	p.live.Init()
-	return unfinished
+	return append(carried, others...)
 }
 
 // resume attaches a command to this member's instance that carries it since an earlier view. The instance is recovered,

@@ -156,6 +156,10 @@ func (nd *Node) judgePatience(who *asked, result register.Result) {
 	if result.Status == register.Unavailable && patient && early {
 		w.Breaches(fmt.Errorf("%s refuses an operation before its deadline: %s", nd.Name(), result.Message))
 	}
+	if result.Status == register.Unknown && strings.HasPrefix(result.Message, "the view changed") && early {
+		w.Breaches(fmt.Errorf("%s gives an operation up before its deadline, though it may go on in the next view: %s",
+			nd.Name(), result.Message))
+	}
 }
 
 // JudgeStates judges that the states of members are the same after the same entry of the log, of protocols that
