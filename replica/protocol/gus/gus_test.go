@@ -2,6 +2,7 @@ package gus_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -358,4 +359,64 @@ func TestAWriteThatWasDecidedKeepsItsTag(t *testing.T) {
 	if len(e.Send)+len(e.SendAfterPersist) > 0 || a.Pending() != 0 {
 		t.Errorf("it sends %v %v, and %d are pending", e.Send, e.SendAfterPersist, a.Pending())
 	}
+}
+
+// Of two members that a newcomer copies, one knows for what a write was decided, and not its value, since a newer write
+// came over it; the other one has voted, so that it has the value, and does not know that this was the last ballot. The
+// newcomer has both. Else a write that was acknowledged would be on one disk less than promised.
+func TestWhoCopiesADecisionAndAVoteHasTheValue(t *testing.T) {
+	t.Run("right", func(t *testing.T) {
+		if err := copyDecided(); err != nil {
+			t.Error(err)
+		}
+	})
+	mutants.Build(t).Run(t, "mistake", "gus/decide-without-value", func(t *testing.T) {
+		if copyDecided() == nil {
+			t.Error("not found")
+		}
+	})
+}
+
+func copyDecided() error {
+	const writer = 1 << 40
+	decided := &peerv1.GusRecord{
+		Timestamp: 6, Writer: 3 * writer, Present: true, Value: []byte("newer"),
+		Writes: []*peerv1.GusWrite{{Origin: 5, Writer: writer, Decided: 10}},
+	}
+	voted := &peerv1.GusRecord{
+		Timestamp: 5, Writer: writer, Present: true, Value: []byte("x"),
+		Writes: []*peerv1.GusWrite{{
+			Origin: 5, Writer: writer, Held: true, PromisedRound: 3, PromisedProposer: writer, Voted: 10, VotedRound: 3,
+			VotedProposer: writer, Stored: true, Present: true, Value: []byte("x"),
+		}},
+	}
+	past := voted.CloneVT() // another write came over the first tag, not over the one that is voted for
+	past.Timestamp, past.Writer, past.Value = 7, 2*writer, []byte("between")
+	first := voted.CloneVT() // its register has the value, under the first tag
+	first.Writes[0].Stored, first.Writes[0].Value, first.Writes[0].Voted = false, nil, 5
+	for i, other := range []*peerv1.GusRecord{voted, past, first} {
+		for j, order := range [][]*peerv1.GusRecord{{decided, other}, {other, decided}} {
+			a := newAlone(5)
+			for _, record := range order {
+				raw, err := record.MarshalVT()
+				if err != nil {
+					return err
+				}
+				if err := a.Adopt([]byte("uk"), raw); err != nil {
+					return err
+				}
+			}
+			a.turn()
+			a.Receive(2, &peerv1.Message{Kind: peerv1.Kind_GUS_READ, Op: 1, Key: []byte("k"), Gus: &peerv1.Gus{}})
+			sent := a.turn()
+			answers := slices.Concat(sent.Send, sent.SendAfterPersist)
+			if len(answers) != 1 {
+				return fmt.Errorf("%d answers", len(answers))
+			}
+			if m := answers[0].Message; string(m.Value) != "x" || m.Timestamp != 10 || !m.Gus.Final {
+				return fmt.Errorf("pair %d, order %d: %q at %d, final: %t", i, j, m.Value, m.Timestamp, m.Gus.Final)
+			}
+		}
+	}
+	return nil
 }

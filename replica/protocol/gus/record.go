@@ -253,9 +253,17 @@ func (r *record) doubt(o *record) {
 	}
 }
 
+// merge joins another member's record into this one. What one of them knows to be decided the other one's register takes
+// first: only who has voted for the write, and has not heard what came of it, may have the value (settle).
 func (r *record) merge(o *record) {
 	if r.forgotten.Less(o.forgotten) {
 		r.forgotten = o.forgotten
+	}
+	for _, w := range slices.Clone(o.writes) {
+		r.decide(w)
+	}
+	for _, w := range slices.Clone(r.writes) {
+		o.decide(w)
 	}
 	for _, w := range o.writes {
 		if r.final(w.origin) || w.voted != 0 && r.final(w.tag(w.voted)) {
@@ -266,12 +274,11 @@ func (r *record) merge(o *record) {
 			r.add(w)
 			continue
 		}
-		own.held, own.unsure = own.held || w.held, own.unsure || w.unsure
-		own.born = max(own.born, w.born)
-		if own.decided != 0 || w.decided != 0 {
-			*own = write{origin: own.origin, decided: max(own.decided, w.decided)}
+		if own.decided != 0 {
 			continue
 		}
+		own.held, own.unsure = own.held || w.held, own.unsure || w.unsure
+		own.born = max(own.born, w.born)
 		if own.promised.less(w.promised) {
 			own.promised = w.promised
 		}
@@ -292,6 +299,13 @@ func (r *record) merge(o *record) {
 		if w := r.about(r.Carstamp); w != nil && o.about(r.Carstamp) == nil && w.decided == 0 {
 			r.remove(w.origin)
 		}
+	}
+}
+
+// decide takes over from another member's record what a write is decided for, if it is, where the write is known here.
+func (r *record) decide(w write) {
+	if w.decided != 0 && r.settle(w.origin, w.decided) {
+		r.add(write{origin: w.origin, decided: w.decided})
 	}
 }
 

@@ -314,7 +314,7 @@ func holdsCarstamp(has Records, key []byte, c register.Carstamp) (known, holds b
 			return true, err == nil
 		}
 		for _, w := range writes(nil, raw) {
-			holds = holds || w.origin.Writer == c.Writer && max(w.votedFor, w.decided) >= c.Timestamp
+			holds = holds || w.origin.Writer == c.Writer && w.votedFor >= c.Timestamp
 		}
 		return true, holds
 	}
