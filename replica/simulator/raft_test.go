@@ -73,7 +73,10 @@ func TestMistakesOfRaftAreFound(t *testing.T) {
 		{"member/settled-at-once", changes, 200, 1000},
 	})
 	limits := schedule.Options{Faults: append(sameMembers(), faults.Limits), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}
-	mustFindEach(t, Member(shortRaft), byClass(found(check.Stuck)), []hunt{{"raft/leave-refused", limits, 0, 500}})
+	mustFindEach(t, Member(shortRaft), byClass(found(check.Stuck)), []hunt{
+		{"raft/leave-refused", limits, 0, 500},
+		{"raft/one-author", limits, 0, 300},
+	})
 	pages := func(seed uint64) schedule.Schedule {
 		return directed.StatesInPages(seed, schedule.Options{RMWs: schedule.ManyRMWs})
 	}

@@ -34,16 +34,24 @@ func New(name string, config protocol.Config, journal *protocol.Journal, known *
 }
 
 // firstOp is the number that a coordinator's questions count up from. It names the incarnation and the boot, so that an
-// answer to a question of an earlier process is never taken for one of this process; 40 bits count.
+// answer to a question of an earlier process is never taken for one of this process; 40 bits count. After 65,536 starts
+// of a disk, numbers begin anew.
 func firstOp(c *protocol.Config, known *quorum.Incarnations) uint64 {
-	return uint64(known.Of(c.Self)&0xff)<<56 | uint64(c.Boot&0xffff)<<40
+	return uint64(known.Of(c.Self)&0xff)<<56 | uint64(c.Boot&(1<<bootBits-1))<<40
 }
+
+// bootBits are those of the boot that the numbers of questions have.
+const bootBits = 16
 
 // Writer names this process on this disk: no other one issues its carstamps.
 func (b *Base) Writer() register.Writer { return b.writer(b.Config.Boot) }
 
 // Author names this disk, over all its processes.
 func (b *Base) Author() register.Writer { return b.writer(0) }
+
+// Numberer names this disk over those of its processes whose questions have numbers that grow from one process to the
+// next.
+func (b *Base) Numberer() register.Writer { return b.writer(b.Config.Boot >> bootBits) }
 
 func (b *Base) writer(boot uint32) register.Writer {
 	self := b.Config.Self

@@ -43,11 +43,7 @@ func (c *clients) begin(r protocol.Request) {
 	o := &operation{Operation: base.Operation{Request: r}}
 	if done, resumed := r.Resume.(resume); resumed && r.Operation.Kind != register.Read {
 		if done.author != c.author {
-			c.Complete(r.Handle,
-				register.Result{
-					Status:  register.Unknown,
-					Message: "the disk that knew of the operation is lost; it may have taken effect",
-				})
+			c.Complete(r.Handle, base.MayTake(r.Operation.Kind, 0, "this member numbers operations anew after many starts"))
 			return
 		}
 		c.Took(pathResumed)

@@ -60,7 +60,7 @@ func New(
 ) *Protocol {
 	b := base.New("raft", config, journal, known)
 	p := &Protocol{
-		clients:   &clients{log: newLog(newMachine(records{b})), author: b.Author()},
+		clients:   &clients{log: newLog(newMachine(records{b})), author: b.Numberer()},
 		known:     make([]view.Incarnation, config.View.Size()),
 		elect:     election{Base: b},
 		extension: none{},

@@ -97,6 +97,7 @@ type Input struct {
 
 func newNode(w *Cluster, index, site int) *Node {
 	nd := &Node{World: w, Index: index, Site: site, Draw: w.Draws(kernel.ForNode, uint64(index)), Down: true, Disks: 1, Held: None}
+	nd.Boots = w.Environment.Starts
 	nd.timers = timers{nd.ticked, nd.turn, nd.synced}
 	nd.Config = protocol.Config{
 		Self:      view.MemberID(index + 1),

@@ -40,6 +40,7 @@ type Environment struct {
 	// refuse it themselves.
 	Mixed       bool
 	Tuning      protocol.Tuning // of all members; its zero fields are the defaults of their protocols
+	Starts      uint32          // how many starts each disk counts in the beginning
 	Partitioned *Partitioned    // what there is in a world with masters; nil: there are none
 }
 

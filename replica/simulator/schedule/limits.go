@@ -19,6 +19,9 @@ func (s *Schedule) drawLimits(options Options) {
 		return
 	}
 	s.Environment.Tuning = drawTuning(draw, s.Environment.Retry)
+	if starts := kernel.NewStream(s.Seed, kernel.ForLimits, 3); starts.Chance(300) {
+		s.Environment.Starts = manyStarts[starts.Below(len(manyStarts))] - uint32(starts.Below(5))
+	}
 	if log := kernel.NewStream(s.Seed, kernel.ForLimits, 2); log.Chance(300) {
 		s.Environment.Tuning.Uncommitted = []int{1, 64, 256}[log.Below(3)]
 	}
@@ -34,6 +37,10 @@ func (s *Schedule) drawLimits(options Options) {
 		s.growValues(draw)
 	}
 }
+
+// manyStarts are numbers of starts that a disk comes to during a schedule, or after it: 16 bits, and nearly the most
+// that it counts.
+var manyStarts = []uint32{1 << 16, 1<<24 - 1000}
 
 // drawTuning makes about half of the bounds small.
 func drawTuning(draw kernel.Stream, retry time.Duration) (t protocol.Tuning) {
