@@ -66,11 +66,18 @@ func TestMembersLeaveThingsUndone(t *testing.T) {
 	copies := schedule.Options{Faults: []faults.Kind{faults.OldCopy, faults.Crash}}
 	losses := fragmentedOptions(faults.Loss)
 	losses.Members, losses.Keys = []int{5}, 8
+	quiet := curpOptions(faults.Change, faults.Duplicate, faults.Loss, faults.Reorder, faults.Limits)
+	reads := quiet
+	reads.Stale = schedule.SomeStale
 	for _, c := range []struct {
 		start Start
 		hunts []hunt
 	}{
 		{fragmented(), []hunt{{"layered/never-repair", losses, 0, 300}}},
+		{nil, []hunt{
+			{"curp/leave-log-unsynced", quiet, 60, 500}, {"curp/believe-late-copy", reads, 20250, 500},
+			{"curp/leave-expiry-unsynced", reads, 20400, 500},
+		}},
 		{Member(abd.Factory), []hunt{{"position/forget-heard", copies, 0, 30}}},
 		{nil, []hunt{{"position/keep-to-itself", curpOptions(faults.OldCopy, faults.Crash), 60, 300}}},
 	} {

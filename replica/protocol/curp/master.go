@@ -231,6 +231,7 @@ func (m *master) tick() {
 	}
 	if m.executor.ExpireSessions() {
 		m.executedAt = append(m.executedAt, m.Now)
+		m.syncLater()
 	}
 	m.store.Trim(m.needed())
 }

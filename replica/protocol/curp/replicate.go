@@ -78,7 +78,10 @@ type replication struct {
 
 // begin finds the followers of the view. When what the log has was executed, a restart has forgotten.
 func (r *replication) begin() {
-	r.executedAt = slices.Repeat([]protocol.Instant{longAgo}, int(r.store.Last()-r.store.Commit))
+	if left := r.store.Last() - r.store.Commit; left > 0 {
+		r.executedAt = slices.Repeat([]protocol.Instant{longAgo}, int(left))
+		r.syncLater()
+	}
 	for _, id := range r.partition.Backups {
 		r.followers = append(r.followers, &follower{id: id, backup: true})
 	}
@@ -153,6 +156,13 @@ func (r *replication) sendTo(f *follower) {
 	r.sendWhen(false, f.id, m)
 }
 
+// syncLater has an entry that was appended be synced in Config.Sync.Delay, if nothing is before.
+func (r *replication) syncLater() {
+	if r.unsynced == 0 {
+		r.unsynced = max(r.Now, 1)
+	}
+}
+
 // onReply notes what a follower holds, and for how long it makes no other master. It reports whether the answer counts.
 func (r *replication) onReply(f *follower, m *peerv1.Message) bool {
 	if m.Op <= f.answeredOp || m.Op > f.op || m.Op>>32 != f.op>>32 {
@@ -160,7 +170,7 @@ func (r *replication) onReply(f *follower, m *peerv1.Message) bool {
 	}
 	c := m.Curp
 	news := !f.answered || f.process != c.Nonce
-	if news || c.Lacking {
+	if news || f.partial || c.Lacking { // a late question for a copy may have told more of it than it has
 		f.last = c.Last
 	} else {
 		f.last = max(f.last, c.Last)

@@ -77,8 +77,8 @@ func (m *master) considerSync(key string, index uint64) {
 	case index-m.store.Commit >= uint64(m.Config.Sync.After):
 		m.Took(pathSyncMany)
 		m.sync()
-	case m.unsynced == 0:
-		m.unsynced = max(m.Now, 1)
+	default:
+		m.syncLater()
 	}
 }
 
