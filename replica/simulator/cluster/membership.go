@@ -157,6 +157,9 @@ func (nd *Node) handOver(position int) {
 		goOn[i] = append(goOn[i], r)
 	}
 	for i, requests := range goOn {
+		if len(requests) > 0 {
+			nd.tick(nd.Shards[i].Protocol, now) // once, as in the runtime: all of them come in one turn
+		}
 		for _, r := range requests {
 			who, ok := left[r.Handle]
 			if !ok {
@@ -169,7 +172,6 @@ func (nd *Node) handOver(position int) {
 			}
 			nd.Asked[r.Handle] = who
 			w.Took("change.resumed")
-			nd.tick(nd.Shards[i].Protocol, now)
 			nd.Shards[i].Protocol.Submit(r)
 		}
 		nd.flush(i)
