@@ -259,10 +259,10 @@ func (r *record) merge(o *record) {
 	if r.forgotten.Less(o.forgotten) {
 		r.forgotten = o.forgotten
 	}
-	for _, w := range slices.Clone(o.writes) {
+	for _, w := range o.writes {
 		r.decide(w)
 	}
-	for _, w := range slices.Clone(r.writes) {
+	for _, w := range r.writes {
 		o.decide(w)
 	}
 	for _, w := range o.writes {

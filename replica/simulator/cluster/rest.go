@@ -75,45 +75,34 @@ func (w *Cluster) Unrested() string {
 // A follower that is behind for ever is sent the same each time, and a backup that hears of entries which are not synced
 // answers no read.
 func unsynced(resting []*Node) string {
-	type term struct {
-		partition int
-		number    uint64
+	type part struct {
+		*Node
+		protocol.PartitionStatus
 	}
-	masters := map[term]protocol.PartitionStatus{} // never ranged over
-	each := func(judge func(nd *Node, of term, s protocol.PartitionStatus) string) string {
-		for _, nd := range resting {
-			for _, part := range nd.Running() {
-				p, is := part.Protocol.(protocol.Partitioned)
-				if !is {
-					continue
-				}
-				s := p.PartitionStatus()
-				if why := judge(nd, term{s.Partition, s.Term}, s); why != "" {
-					return why
-				}
+	var parts []part
+	for _, nd := range resting {
+		for _, s := range nd.Running() {
+			if p, is := s.Protocol.(protocol.Partitioned); is {
+				parts = append(parts, part{nd, p.PartitionStatus()})
 			}
 		}
-		return ""
 	}
-	if why := each(func(nd *Node, of term, s protocol.PartitionStatus) string {
-		if s.Role == protocol.Master && s.Serving {
-			masters[of] = s
-			if s.Unsynced > 0 {
-				return fmt.Sprintf("member %d, the master of partition %d, has %d entries that it has not synced",
-					nd.Index+1, s.Partition, s.Unsynced)
+	for _, m := range parts {
+		if m.Role != protocol.Master || !m.Serving {
+			continue
+		}
+		if m.Unsynced > 0 {
+			return fmt.Sprintf("member %d, the master of partition %d, has %d entries that it has not synced",
+				m.Index+1, m.Partition, m.Unsynced)
+		}
+		for _, p := range parts {
+			if p.Partition == m.Partition && p.Term == m.Term && p.Commit < m.Commit {
+				return fmt.Sprintf("member %d has %d entries of partition %d, and its master has synced %d",
+					p.Index+1, p.Commit, m.Partition, m.Commit)
 			}
 		}
-		return ""
-	}); why != "" {
-		return why
 	}
-	return each(func(nd *Node, of term, s protocol.PartitionStatus) string {
-		if m, serves := masters[of]; serves && s.Commit < m.Commit {
-			return fmt.Sprintf("member %d has %d entries of partition %d, and its master has synced %d", nd.Index+1,
-				s.Commit, s.Partition, m.Commit)
-		}
-		return ""
-	})
+	return ""
 }
 
 // unnoted says of whose disk another member has not noted how far it is, as far as that was told since all is quiet; or

@@ -29,7 +29,8 @@ func SessionsForgotten(seed uint64) schedule.Schedule {
 		}
 		s.Clients = append(s.Clients, p)
 	}
-	s.Environment.Tuning.Sessions = 8 << draw.Below(3) // after as many entries masters look whom they have not seen for long
+	// After as many entries masters look whom they have not seen for long.
+	s.Environment.Tuning.Sessions = 8 << draw.Below(3)
 	return s
 }
 
