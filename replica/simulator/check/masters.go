@@ -140,7 +140,7 @@ func (j *mastersMessage) judge(to view.MemberID, m *peerv1.Message) error {
 		if c.Refused {
 			return nil
 		}
-		if err := j.leads(); err != nil {
+		if err := j.serves(); err != nil {
 			return err
 		}
 		id, known := j.asked[handed{to, m.Op}]
@@ -152,7 +152,7 @@ func (j *mastersMessage) judge(to view.MemberID, m *peerv1.Message) error {
 		if c.Refused {
 			return nil
 		}
-		if err := j.leads(); err != nil {
+		if err := j.serves(); err != nil {
 			return err
 		}
 		return j.synced(c.Commit)
@@ -167,6 +167,15 @@ func (j *mastersMessage) leads() error {
 	}
 	j.masters[j.at] = j.h.Member
 	return nil
+}
+
+// serves judges that who answers is the master of its term, and that its disk knows that this serves: else nobody would
+// recover from what is answered, once the process has stopped.
+func (j *mastersMessage) serves() error {
+	if err := j.leads(); err != nil {
+		return err
+	}
+	return j.h.Served(j.at.term)
 }
 
 // holds judges what a backup says to have: its disk has it, and it is no less than it said before. A learner that
@@ -263,6 +272,14 @@ const (
 // the log of a later master before that.
 func (h *Holder) curpServed(term uint64) bool {
 	return field.Number(h.Records[curpOwn], partitionServed) >= term
+}
+
+// Served reports that the disk's member has not noted that it serves in a term.
+func (h *Holder) Served(term uint64) error {
+	if h.curpServed(term) {
+		return nil
+	}
+	return fmt.Errorf("it answers in term %d, and its disk does not know that this serves", term)
 }
 
 // curpFloor is the index of the entry that the disk's log begins after.

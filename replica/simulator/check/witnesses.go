@@ -57,6 +57,7 @@ type question struct {
 type asked struct {
 	request savedID
 	missing bool   // there was no such life
+	serves  bool   // START: there was, on the disk that is meant, and it accepts requests
 	highest uint64 // of the lives that there were of the partition
 }
 
@@ -151,6 +152,9 @@ func (w *Witness) keeps(made *core.Witness) error {
 			if accepts(made, w.disk, p) {
 				return p.errorf("has ended or was never to begin, and begins")
 			}
+			if p.ended && p.begun && gathers(made, w.disk, p) {
+				return p.errorf("has ended, and who recovers from it hears that nothing was saved in it")
+			}
 			if told := namedBy(made, p); told < w.highest(p.partition) {
 				return p.errorf("is not there, and who asks for it hears of term %d, and not of %d", told,
 					w.highest(p.partition))
@@ -187,6 +191,14 @@ func accepts(made *core.Witness, disk string, p *lifePromises) bool {
 	e := made.Ready()
 	return slices.ContainsFunc(slices.Concat(e.Send, e.After),
 		func(a core.Envelope) bool { return a.Message.Accepted })
+}
+
+// gathers reports whether a witness answers who recovers from a life on this very disk.
+func gathers(made *core.Witness, disk string, p *lifePromises) bool {
+	made.Receive(1, &witnessv1.Message{Kind: witnessv1.Kind_RECOVERY_DATA, Partition: p.partition, Term: p.term,
+		Disk: disk})
+	e := made.Ready()
+	return slices.Concat(e.Send, e.After)[0].Message.Accepted
 }
 
 // highest is the highest term of a partition of which something was promised that is never forgotten.
@@ -262,7 +274,7 @@ func (w *Witness) note(from uint32, m *witnessv1.Message, core *core.Witness) {
 	case witnessv1.Kind_VOUCH:
 		w.vouches(from, m, core)
 		return
-	case witnessv1.Kind_RECORD, witnessv1.Kind_CHECK, witnessv1.Kind_RECOVERY_DATA:
+	case witnessv1.Kind_RECORD, witnessv1.Kind_CHECK, witnessv1.Kind_RECOVERY_DATA, witnessv1.Kind_START:
 	case witnessv1.Kind_END:
 		if from == 0 {
 			p := w.of(m.Partition, m.Term)
@@ -283,6 +295,7 @@ func (w *Witness) note(from uint32, m *witnessv1.Message, core *core.Witness) {
 	for _, l := range core.Lives() {
 		if l.Partition == m.Partition {
 			q.missing, q.highest = q.missing && l.Term != m.Term, max(q.highest, l.Term)
+			q.serves = q.serves || l.Term == m.Term && !l.Frozen && m.Disk == w.disk
 		}
 	}
 	w.asked[question{from, m.Partition, m.Kind + 1, m.Op}] = q
@@ -334,11 +347,18 @@ func (w *Witness) Answers(to uint32, m *witnessv1.Message) error {
 		return nil
 	}
 	if !m.Accepted {
+		if err := refusesWell(m, q); err != nil {
+			return err
+		}
 		if q != nil && q.missing && m.Start == 0 && m.Term < q.highest {
 			return fmt.Errorf("a question of member %d for a life that is not there is answered "+
 				"with term %d, and there is one of %d", to, m.Term, q.highest)
 		}
 		return nil
+	}
+	if told := m.Promises; told > w.durable.Promises(m.Partition) {
+		return fmt.Errorf("it tells of %d promises of partition %d, and its disk has %d", told, m.Partition,
+			w.durable.Promises(m.Partition))
 	}
 	if manages := m.Kind == witnessv1.Kind_START_REPLY || m.Kind == witnessv1.Kind_END_REPLY; w.start != 0 &&
 		!manages && !w.trusted[m.Partition] {
@@ -375,8 +395,19 @@ func (w *Witness) Answers(to uint32, m *witnessv1.Message) error {
 		}
 	case witnessv1.Kind_RECOVERY_DATA_REPLY:
 		p.frozen = true
-		if i >= 0 && !lives[i].Frozen && !p.ending {
+		switch {
+		case p.begun && p.ended:
+			return p.errorf("has ended, and is gathered")
+		case p.ending:
+		case i < 0:
+			if told := namedBy(w.durable, p); told < p.term || !m.Last {
+				return p.errorf("is gathered and never began, and its disk knows of term %d; that is all: %v", told, m.Last)
+			}
+		case !lives[i].Frozen:
 			return p.errorf("is gathered, and is not known on disk to accept nothing any more")
+		case m.Last != (m.Offset+uint64(len(m.Requests)) >= uint64(lives[i].Held)):
+			return p.errorf("is gathered, behind %d requests %d of %d, and that is all: %v", m.Offset, len(m.Requests),
+				lives[i].Held, m.Last)
 		}
 		return w.gathers(to, p, m)
 	}

@@ -204,7 +204,7 @@ func (w *Cluster) At(site int) *Node {
 
 // Employ makes a node a witness, beside a member or alone, and starts it.
 func (w *Cluster) Employ(nd *Node, site int, beside view.MemberID) {
-	nd.Shards, nd.Witness = nil, &witness{node: nd, Beside: beside}
+	nd.Shards, nd.Witness = nil, newWitness(nd, beside)
 	w.Place(nd, site)
 	nd.Born = true
 	nd.Boot()

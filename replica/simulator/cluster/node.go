@@ -74,15 +74,16 @@ type timers struct{ ticked, turn, synced func() }
 type shard struct {
 	Disk      *machine.Disk
 	journal   *protocol.Journal
-	Protocol  protocol.Protocol // nil: the node is in no view
-	holder    check.Holder      // of its disk
-	doubted   bool              // it asks others what is known of its disk
-	started   protocol.Instant  // by the node's clock
-	vouching  []view.MemberID   // and these have answered this process
-	questions []question        // for fragments, of this turn
-	told      protocol.Change   // what it has said of its part in a change, and that was held against its disk
-	leased    protocol.Instant  // a lease that was held against what was promised for it
-	before    uint64            // batches of the disk, when faults ended, or a process started after that
+	Protocol  protocol.Protocol        // nil: the node is in no view
+	holder    check.Holder             // of its disk
+	doubted   bool                     // it asks others what is known of its disk
+	started   protocol.Instant         // by the node's clock
+	vouching  []view.MemberID          // and these have answered this process
+	questions []question               // for fragments, of this turn
+	told      protocol.Change          // what it has said of its part in a change, and that was held against its disk
+	leased    protocol.Instant         // a lease that was held against what was promised for it
+	heard     map[view.MemberID]uint64 // promises that witnesses have told this process of; never ranged over
+	before    uint64                   // batches of the disk, when faults ended, or a process started after that
 }
 
 // Input is what waits for a node's next turn: a message, or a client's attempt.
@@ -187,7 +188,7 @@ func (nd *Node) begin(continued bool) {
 			w.Fail("member %d does not start: %w", nd.Index+1, err)
 			return
 		}
-		s.Protocol, s.told, s.doubted, s.vouching, s.questions = p, protocol.Change{}, p.Doubted(), nil, nil
+		s.Protocol, s.told, s.doubted, s.vouching, s.questions, s.heard = p, protocol.Change{}, p.Doubted(), nil, nil, nil
 		s.started = nd.Clock.Read(w.Now)
 		nd.tick(p, nd.Clock.Read(w.Now))
 		nd.flush(i)
@@ -302,6 +303,7 @@ func (nd *Node) work() {
 				}
 				nd.noteVouching(shards[in.Message.Shard], in)
 				nd.noteQuestion(shards[in.Message.Shard], in)
+				nd.noteHeard(shards[in.Message.Shard], in)
 				shards[in.Message.Shard].Protocol.Receive(in.from, in.Message)
 			}
 			continue

@@ -23,7 +23,7 @@ func (w *Cluster) addWitnesses(v view.View) view.View {
 	for i := range n {
 		nd := newNode(w, len(w.Nodes), i)
 		nd.Shards = nil
-		nd.Witness = &witness{node: nd}
+		nd.Witness = newWitness(nd, 0)
 		if !p.Placement.Dedicated {
 			nd.Witness.Beside = view.MemberID(i + 1)
 		}
@@ -130,6 +130,17 @@ func (nd *Node) inspect(s *shard) {
 	if st.Unsynced > w.Environment.Partitioned.Sync.After+unsyncedSlack*len(w.Clients.All) {
 		w.Fail("%s has %d operations of partition %d that are not synced, and begins to sync after %d",
 			nd.Name(), st.Unsynced, st.Partition, w.Environment.Partitioned.Sync.After)
+	}
+}
+
+// holdServed holds it that an operation which ends at a master ends in a term that its disk knows to serve.
+func (nd *Node) holdServed(who *asked, result register.Result) {
+	w := nd.World
+	if w.Environment.Partitioned == nil || result.Status != register.OK {
+		return
+	}
+	if p := &nd.Config.View.Partitions[who.shard]; p.Master == nd.Config.Self {
+		w.Breaches(nd.holder(who.shard).Served(p.Term))
 	}
 }
 

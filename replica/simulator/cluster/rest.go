@@ -126,7 +126,7 @@ func unnoted(resting []*Node) string {
 	return ""
 }
 
-// unnotedOfWitnesses says of which witness some members have noted less than others, as far as that is of what it
+// unnotedOfWitnesses says of which witness some members have noted less than others have, or have heard, as far as that is of what it
 // promised since all is quiet; or nothing. Who hears of that tells all others.
 func (w *Cluster) unnotedOfWitnesses(resting []*Node) string {
 	for _, witness := range w.Made[w.Record].Witnesses {
@@ -134,7 +134,7 @@ func (w *Cluster) unnotedOfWitnesses(resting []*Node) string {
 		for shard, before := range x.Witness.before {
 			most := before
 			for _, nd := range resting {
-				most = max(most, nd.NotedOf(x, shard).GetBatches())
+				most = max(most, nd.NotedOf(x, shard).GetBatches(), nd.Shards[shard].heard[witness.ID])
 			}
 			for _, nd := range resting {
 				if noted := nd.NotedOf(x, shard).GetBatches(); most > before && noted < most {

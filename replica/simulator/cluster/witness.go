@@ -9,32 +9,38 @@ import (
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/view"
 	"github.com/georegister/georegister/witness/core"
 )
 
 // witness is a node that is one, and its disk.
 type witness struct {
-	node    *Node
-	Beside  view.MemberID // or 0
-	Core    *core.Witness
-	Log     [][]byte // what is durable
-	waiting []answers
-	syncing int           // how many of waiting, from the first, the fsync in flight covers
-	held    int           // the most requests that a life held
-	Away    time.Duration // until when, if a fault took it away for long
-	Follows view.MemberID // the one in whose place it came since that was away or lost, or 0
-	begun   int           // how many of its disks it has started on
-	Stale   bool          // its disk was put back from an older copy
-	said    check.Witness // what it has answered for
-	before  []uint64      // by partition: its promises, when faults ended, or a process started after that
-	Lacks   []uint32      // the partitions of which that has forgotten promises
+	node     *Node
+	Beside   view.MemberID // or 0
+	Core     *core.Witness
+	Log      [][]byte // what is durable
+	waiting  []answers
+	syncing  int           // how many of waiting, from the first, the fsync in flight covers
+	held     int           // the most requests that a life held
+	Away     time.Duration // until when, if a fault took it away for long
+	Follows  view.MemberID // the one in whose place it came since that was away or lost, or 0
+	begun    int           // how many of its disks it has started on
+	Stale    bool          // its disk was put back from an older copy
+	said     check.Witness // what it has answered for
+	compacts kernel.Stream // of when its log is written anew
+	before   []uint64      // by partition: its promises, when faults ended, or a process started after that
+	Lacks    []uint32      // the partitions of which that has forgotten promises
 }
 
 // answers are records of a witness's log, and what leaves once they are durable.
 type answers struct {
 	records [][]byte
 	after   []core.Envelope
+}
+
+func newWitness(nd *Node, beside view.MemberID) *witness {
+	return &witness{node: nd, Beside: beside, compacts: nd.World.Draws(kernel.ForCompaction, uint64(nd.Index))}
 }
 
 // Entry is the witness as a view names it.
@@ -90,6 +96,7 @@ func (x *witness) flush() {
 		return
 	}
 	x.node.World.Breaches(x.named(x.said.Goes()))
+	x.node.World.Breaches(x.named(x.said.Promises(&e, x.Core)))
 	x.send(e.Send)
 	if len(e.Persist)+len(e.After) > 0 {
 		x.waiting = append(x.waiting, answers{e.Persist, e.After})
@@ -109,6 +116,31 @@ func (x *witness) named(err error) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", x.node.Name(), err)
+}
+
+// noteHeard notes how many promises a witness of its view tells a member of.
+func (nd *Node) noteHeard(s *shard, in *Input) {
+	m := in.Message.Witness
+	if _, known := nd.Config.View.Witness(in.from); m == nil || !known || m.Partition != in.Message.Shard {
+		return
+	}
+	if s.heard == nil {
+		s.heard = map[view.MemberID]uint64{}
+	}
+	s.heard[in.from] = max(s.heard[in.from], m.Promises)
+}
+
+// holdVouch holds what a member tells a witness of the promises that this has made against what the witness has told it
+// since its process, or its part in the view, began.
+func (nd *Node) holdVouch(shard int, to view.MemberID, m *peerv1.Message) {
+	v := m.Witness
+	if v == nil || v.Kind != witnessv1.Kind_VOUCH {
+		return
+	}
+	if heard := nd.Shards[shard].heard[to]; v.Promises < heard {
+		nd.World.Breaches(fmt.Errorf("member %d tells witness %d of %d promises, and has heard of %d from it", nd.Index+1,
+			to, v.Promises, heard))
+	}
 }
 
 // checkDoubt sees to it that a witness is not believed on an older copy of its disk: all members have noted what that
@@ -138,11 +170,26 @@ func (x *witness) synced() {
 		x.Log = append(x.Log, a.records...)
 		x.node.World.Breaches(x.named(x.said.Durable(a.records)))
 	}
+	if len(x.waiting) == 0 {
+		x.rest()
+	}
 	x.sync()
 	for _, a := range done {
 		x.send(a.after)
 	}
 }
+
+// rest is a moment in which all records of the witness are durable. Now and then its log is written anew then.
+func (x *witness) rest() {
+	w := x.node.World
+	w.Breaches(x.named(x.said.Rests(x.Core, w.Environment.Shards)))
+	if x.compacts.Chance(compacted) {
+		x.Log = x.Core.Snapshot()
+	}
+}
+
+// compacted is in how many of 1000 moments in which all of a witness's records are durable its log is written anew.
+const compacted = 200
 
 // crash tears the log: of what an fsync was writing, the first intact ones are on disk.
 func (x *witness) crash(intact int) {
@@ -183,10 +230,16 @@ func (x *witness) Serves(partition int, term uint64) bool {
 	})
 }
 
-// report is what the witness says of itself.
+// report is what the witness answers to the manager, who asks for its lives.
 func (x *witness) report() *membership.WitnessReport {
-	r := &membership.WitnessReport{Witness: x.node.Config.Self, Disk: x.node.Disk()}
-	for _, l := range x.Core.Lives() {
+	x.Core.Receive(core.Manager, &witnessv1.Message{Kind: witnessv1.Kind_LIVES})
+	answer := &witnessv1.Message{}
+	for _, e := range x.Core.Ready().Send {
+		answer = e.Message
+	}
+	x.node.World.Breaches(x.named(x.said.Tells(answer, x.Core)))
+	r := &membership.WitnessReport{Witness: x.node.Config.Self, Disk: answer.Disk}
+	for _, l := range answer.Lives {
 		r.Lives = append(r.Lives, membership.Life{Witness: r.Witness, Partition: int(l.Partition), Term: l.Term})
 	}
 	return r

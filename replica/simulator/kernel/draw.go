@@ -33,6 +33,7 @@ const (
 	ForSlowDisk
 	ForDamage
 	ForHasty
+	ForCompaction
 )
 
 // NewStream is the source of a purpose under a seed; index tells the streams of one purpose apart.

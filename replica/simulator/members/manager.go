@@ -38,6 +38,7 @@ type Manager struct {
 
 	// Of a world with masters.
 	Forget        *faults.Injected // the record is lost with the next view
+	orders        uint64           // to witnesses, so far
 	waits         []string         // what it can't decide yet
 	decided       *decision        // the last one; nil: none
 	cut           uint64           // a bit per node that it does not reach until cutUntil

@@ -259,7 +259,8 @@ func (m *Manager) direct(s membership.Snapshot) {
 }
 
 func (m *Manager) order(life membership.Life, q *witnessv1.Message) {
-	q.Partition, q.Term = uint32(life.Partition), life.Term
+	m.orders++
+	q.Op, q.Partition, q.Term = m.orders, uint32(life.Partition), life.Term
 	nd := m.Nodes[life.Witness-1]
 	send := func(after time.Duration) {
 		m.After(after, func() {
