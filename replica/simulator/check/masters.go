@@ -136,6 +136,8 @@ func (j *mastersMessage) judge(to view.MemberID, m *peerv1.Message) error {
 		return j.synced(c.Commit)
 	case peerv1.Kind_SYNC_REPLY:
 		return j.holds()
+	case peerv1.Kind_COPY_PAGE:
+		return j.gives()
 	case peerv1.Kind_UPDATE_REPLY:
 		if c.Refused {
 			return nil
@@ -202,6 +204,17 @@ func (j *mastersMessage) holds() error {
 	}
 	j.held[at] = c.Last
 	return nil
+}
+
+// gives judges a page of a copy: the state that it is of is on the disk of who gives it, unless that has gone on to a
+// later term, or has begun to copy a state itself.
+func (j *mastersMessage) gives() error {
+	own := j.h.curpOwn()
+	if j.c.Refused || own.GetTerm() > j.at.term || own.GetCopying() || own.GetApplied() >= j.c.Last {
+		return nil
+	}
+	return fmt.Errorf("it gives a page of the state after entry %d, and its disk has the state after entry %d", j.c.Last,
+		own.GetApplied())
 }
 
 // synced judges what a master says that all backups hold, beyond what it had said when its term began.

@@ -85,7 +85,8 @@ func (nd *Node) noteActed() {
 
 // noteVouching notes who answers a process that asks what is known of its disk. The question has the process's number.
 func (nd *Node) noteVouching(s *shard, in *Input) {
-	if s.Protocol.Doubted() && in.Message.Kind == peerv1.Kind_POSITION_REPLY && in.Message.Op == nd.Config.Nonce {
+	ofView := nd.World.Environment.Partitioned == nil || in.Message.Epoch == nd.Config.View.Epoch
+	if s.Protocol.Doubted() && in.Message.Kind == peerv1.Kind_POSITION_REPLY && in.Message.Op == nd.Config.Nonce && ofView {
 		s.vouching = append(s.vouching, in.from)
 	}
 }
@@ -117,6 +118,27 @@ func (nd *Node) holdTrust(s *shard) {
 	if !meets && !all && (early || !before.Quorum(with)) {
 		w.Breaches(fmt.Errorf("%s believes its disk, and only members %v have told it what is known of that",
 			nd.Name(), s.vouching))
+	}
+}
+
+// lateRetries is for how many times Retry a process asks at most while a quorum with it has answered.
+const lateRetries = 5
+
+// holdAsking holds it that a member of a world with masters asks no longer whether its disk is whole, when it is told the
+// time, once all others have answered, or a quorum with it has for long. (Without masters, answers of lost disks may not
+// count.)
+func (nd *Node) holdAsking(s *shard, now protocol.Instant) {
+	w := nd.World
+	if w.Environment.Partitioned == nil || nd.Down || !s.Protocol.Doubted() || len(s.vouching) == 0 {
+		return
+	}
+	answered := func(id view.MemberID) bool { return id == nd.Config.Self || slices.Contains(s.vouching, id) }
+	all := !slices.ContainsFunc(nd.Config.Nearest, func(id view.MemberID) bool { return !answered(id) })
+	late := now >= s.started.Add(lateRetries*nd.Config.Retry)
+	before := nd.Config.View.Before()
+	if all || late && before.Quorum(answered) {
+		w.Breaches(fmt.Errorf("%s asks still whether its disk is whole, and members %v have answered", nd.Name(),
+			s.vouching))
 	}
 }
 

@@ -40,6 +40,7 @@ func (nd *Node) flush(index int) {
 	}
 	nd.holdSaying(index, &e)
 	w.send(nd, index, e.Send)
+	nd.holdServed(index, e.Complete)
 	nd.complete(e.Complete)
 	switch {
 	case e.Persist.Sequence != 0:

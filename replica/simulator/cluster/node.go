@@ -83,7 +83,8 @@ type shard struct {
 	told      protocol.Change          // what it has said of its part in a change, and that was held against its disk
 	leased    protocol.Instant         // a lease that was held against what was promised for it
 	heard     map[view.MemberID]uint64 // promises that witnesses have told this process of; never ranged over
-	before    uint64                   // batches of the disk, when faults ended, or a process started after that
+	behind    behind
+	before    uint64 // batches of the disk, when faults ended, or a process started after that
 }
 
 // Input is what waits for a node's next turn: a message, or a client's attempt.
@@ -188,7 +189,7 @@ func (nd *Node) begin(continued bool) {
 			w.Fail("member %d does not start: %w", nd.Index+1, err)
 			return
 		}
-		s.Protocol, s.told, s.doubted, s.vouching, s.questions, s.heard = p, protocol.Change{}, p.Doubted(), nil, nil, nil
+		s.Protocol, s.told, s.doubted, s.vouching, s.questions, s.heard, s.behind = p, protocol.Change{}, p.Doubted(), nil, nil, nil, behind{}
 		s.started = nd.Clock.Read(w.Now)
 		nd.tick(p, nd.Clock.Read(w.Now))
 		nd.flush(i)
@@ -330,6 +331,7 @@ func (nd *Node) ticked() {
 		}
 		nd.tick(s.Protocol, now)
 		nd.flush(i)
+		nd.holdAsking(s, now)
 	}
 }
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -127,20 +128,43 @@ func (nd *Node) inspect(s *shard) {
 		w.Breaches(w.Masters.Serves(nd.Config.Self, st.Partition, st.Term, nd.Clock.Read(w.Now) < st.Leased))
 	}
 	nd.holdLease(s, &st)
+	nd.holdSynced(s, &st)
 	if st.Unsynced > w.Environment.Partitioned.Sync.After+unsyncedSlack*len(w.Clients.All) {
 		w.Fail("%s has %d operations of partition %d that are not synced, and begins to sync after %d",
 			nd.Name(), st.Unsynced, st.Partition, w.Environment.Partitioned.Sync.After)
 	}
 }
 
-// holdServed holds it that an operation which ends at a master ends in a term that its disk knows to serve.
-func (nd *Node) holdServed(who *asked, result register.Result) {
-	w := nd.World
-	if w.Environment.Partitioned == nil || result.Status != register.OK {
+// behind is since when a master without backups has had entries on its disk that it has not synced.
+type behind struct {
+	commit uint64
+	since  protocol.Instant // by the node's clock
+}
+
+// holdSynced holds it that a master without backups, which needs nobody for that, syncs what it has on its disk.
+func (nd *Node) holdSynced(s *shard, st *protocol.PartitionStatus) {
+	w, now := nd.World, nd.Clock.Read(nd.World.Now)
+	alone := st.Role == protocol.Master && len(nd.Config.View.Partitions[st.Partition].Backups) == 0
+	if !alone || !st.Serving || st.Unsynced == 0 || st.Commit != s.behind.commit || !s.journal.Clean() {
+		s.behind = behind{st.Commit, now}
 		return
 	}
-	if p := &nd.Config.View.Partitions[who.shard]; p.Master == nd.Config.Self {
-		w.Breaches(nd.holder(who.shard).Served(p.Term))
+	if p := w.Environment.Partitioned; now >= s.behind.since.Add(p.Sync.WithDefaults().Delay+2*w.Environment.Retry) {
+		w.Breaches(fmt.Errorf("member %d, a master without backups, has synced up to entry %d of partition %d for long, "+
+			"and its disk has %d more", nd.Index+1, st.Commit, st.Partition, st.Unsynced))
+	}
+}
+
+// holdServed holds it that operations which end at once at a master end in a term that its disk knows to serve.
+func (nd *Node) holdServed(shard int, completions []protocol.Completion) {
+	w := nd.World
+	if w.Environment.Partitioned == nil || nd.Config.View.Partitions[shard].Master != nd.Config.Self {
+		return
+	}
+	for i := range completions {
+		if completions[i].Result.Status == register.OK {
+			w.Breaches(nd.holder(shard).Served(nd.Config.View.Partitions[shard].Term))
+		}
 	}
 }
 

@@ -80,7 +80,6 @@ func (nd *Node) complete(completions []protocol.Completion) {
 		delete(nd.Asked, c.Handle)
 		nd.judgePatience(&who, c.Result)
 		nd.holdAnswer(&who, c)
-		nd.holdServed(&who, c.Result)
 		if who.barrier != nil {
 			nd.fenced(who.barrier, who.shard, c.Result)
 			continue
