@@ -82,7 +82,8 @@ type shard struct {
 	questions []question               // for fragments, of this turn
 	told      protocol.Change          // what it has said of its part in a change, and that was held against its disk
 	leased    protocol.Instant         // a lease that was held against what was promised for it
-	heard     map[view.MemberID]uint64 // promises that witnesses have told this process of; never ranged over
+	heard     map[view.MemberID]*heard // witnesses, by this process; never ranged over
+	empty     bool                     // it began on an empty disk
 	behind    behind
 	before    uint64 // batches of the disk, when faults ended, or a process started after that
 }
@@ -190,7 +191,7 @@ func (nd *Node) begin(continued bool) {
 			return
 		}
 		s.Protocol, s.told, s.doubted, s.vouching, s.questions, s.heard, s.behind = p, protocol.Change{}, p.Doubted(), nil, nil, nil, behind{}
-		s.started = nd.Clock.Read(w.Now)
+		s.started, s.empty = nd.Clock.Read(w.Now), Batches(s.Disk.Records) == 0 && !nd.Config.Bootstrap
 		nd.tick(p, nd.Clock.Read(w.Now))
 		nd.flush(i)
 	}
@@ -304,7 +305,7 @@ func (nd *Node) work() {
 				}
 				nd.noteVouching(shards[in.Message.Shard], in)
 				nd.noteQuestion(shards[in.Message.Shard], in)
-				nd.noteHeard(shards[in.Message.Shard], in)
+				nd.noteHeard(shards[in.Message.Shard], in, now)
 				shards[in.Message.Shard].Protocol.Receive(in.from, in.Message)
 			}
 			continue
@@ -332,6 +333,7 @@ func (nd *Node) ticked() {
 		nd.tick(s.Protocol, now)
 		nd.flush(i)
 		nd.holdAsking(s, now)
+		nd.holdTold(s, now)
 	}
 }
 

@@ -134,7 +134,7 @@ func (w *Cluster) unnotedOfWitnesses(resting []*Node) string {
 		for shard, before := range x.Witness.before {
 			most := before
 			for _, nd := range resting {
-				most = max(most, nd.NotedOf(x, shard).GetBatches(), nd.Shards[shard].heard[witness.ID])
+				most = max(most, nd.NotedOf(x, shard).GetBatches(), nd.Shards[shard].itself(witness.ID))
 			}
 			for _, nd := range resting {
 				if noted := nd.NotedOf(x, shard).GetBatches(); most > before && noted < most {

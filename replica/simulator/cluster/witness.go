@@ -118,31 +118,6 @@ func (x *witness) named(err error) error {
 	return fmt.Errorf("%s: %w", x.node.Name(), err)
 }
 
-// noteHeard notes how many promises a witness of its view tells a member of.
-func (nd *Node) noteHeard(s *shard, in *Input) {
-	m := in.Message.Witness
-	if _, known := nd.Config.View.Witness(in.from); m == nil || !known || m.Partition != in.Message.Shard {
-		return
-	}
-	if s.heard == nil {
-		s.heard = map[view.MemberID]uint64{}
-	}
-	s.heard[in.from] = max(s.heard[in.from], m.Promises)
-}
-
-// holdVouch holds what a member tells a witness of the promises that this has made against what the witness has told it
-// since its process, or its part in the view, began.
-func (nd *Node) holdVouch(shard int, to view.MemberID, m *peerv1.Message) {
-	v := m.Witness
-	if v == nil || v.Kind != witnessv1.Kind_VOUCH {
-		return
-	}
-	if heard := nd.Shards[shard].heard[to]; v.Promises < heard {
-		nd.World.Breaches(fmt.Errorf("member %d tells witness %d of %d promises, and has heard of %d from it", nd.Index+1,
-			to, v.Promises, heard))
-	}
-}
-
 // checkDoubt sees to it that a witness is not believed on an older copy of its disk: all members have noted what that
 // lacks.
 func (x *witness) checkDoubt() {
