@@ -120,9 +120,6 @@ func (all *Operations[O]) Unfinished(resume func(O) protocol.Resume) []protocol.
 		r.Resume = resume(o)
 		unfinished = append(unfinished, r)
 	}
-	all.Clear()
+	*all = Operations[O]{}
 	return unfinished
 }
-
-// Clear takes out all.
-func (all *Operations[O]) Clear() { *all = Operations[O]{} }

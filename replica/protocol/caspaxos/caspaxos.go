@@ -119,8 +119,6 @@ type resume struct{ change uint64 }
 // Unfinished implements protocol.Machine. Reads begin again, and so do changes that have not left this member. One that
 // has goes on under its number: it may be in the state already, or come into it by another coordinator.
 func (p *Protocol) Unfinished() []protocol.Request {
-	clear(p.queues)
-	p.begin = nil
 	return p.operations.Unfinished(func(o *operation) protocol.Resume {
 		if o.left {
 			return resume{o.change}

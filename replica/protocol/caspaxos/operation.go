@@ -56,10 +56,11 @@ type operation struct {
 
 func (o *operation) reads() bool { return o.Kind() == register.Read }
 
-// ask begins a question, of which this member's own acceptor gives the first answer.
+// ask begins a question under a number of its own, of which this member's own acceptor gives the first answer: what
+// answers the number answers this stage, and this ballot.
 func (p *Protocol) ask(o *operation, s stage) {
 	p.operations.Renumber(o, p.Op())
-	o.stage, o.until, o.refused = s, 0, nil
+	o.stage, o.refused = s, nil
 	o.answered.Restart()
 }
 
@@ -123,8 +124,7 @@ func (p *Protocol) count(o *operation, from view.MemberID, a base.Acceptor) {
 // onState counts the answer to a read or to the first phase.
 func (p *Protocol) onState(from view.MemberID, m *peerv1.Message) {
 	o := p.operations.Find(m.Op)
-	if o == nil || o.stage == reading != (m.Kind == peerv1.Kind_PAXOS_STATE) ||
-		o.stage == preparing && base.BallotOf(m.RmwPaxos.Round) != o.ballot {
+	if o == nil {
 		p.Took(base.PathStale)
 		return
 	}
@@ -165,7 +165,7 @@ func (p *Protocol) decide(o *operation) {
 // propose begins the second phase.
 func (p *Protocol) propose(o *operation) {
 	p.ask(o, accepting)
-	o.left = o.left || !o.reads()
+	o.left = !o.reads()
 	p.send(o, p.AskAll(&o.answered))
 	if own, accepted := p.accept(o.Key, o.ballot, o.next); accepted {
 		p.acceptedBy(o, p.Config.Self)
@@ -200,7 +200,7 @@ func (p *Protocol) sendAgain(o *operation, to []view.MemberID) {
 // onVoted counts who has accepted.
 func (p *Protocol) onVoted(from view.MemberID, m *peerv1.Message) {
 	o := p.operations.Find(m.Op)
-	if o == nil || o.stage != accepting || base.BallotOf(m.RmwPaxos.Round) != o.ballot {
+	if o == nil || o.stage != accepting {
 		p.Took(base.PathStale)
 		return
 	}
@@ -219,7 +219,7 @@ func (p *Protocol) acceptedBy(o *operation, id view.MemberID) {
 // onRefused hears of a higher ballot.
 func (p *Protocol) onRefused(from view.MemberID, m *peerv1.Message) {
 	o := p.operations.Find(m.Op)
-	if o == nil || o.stage == reading {
+	if o == nil {
 		p.Took(base.PathStale)
 		return
 	}

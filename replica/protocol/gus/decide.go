@@ -21,7 +21,6 @@ func (p *Protocol) recover(o *operation) {
 
 // propose begins a ballot of its own on the tag of the operation's write, in a larger round than any that was heard of.
 func (p *Protocol) propose(o *operation) {
-	o.restarted = true
 	o.stage = locking
 	p.round++
 	o.ballot = ballot{p.round, p.Writer()}
@@ -157,7 +156,6 @@ func (p *Protocol) decided(o *operation, timestamp uint64) {
 		p.Reply(p.durable(o.Key), id, m)
 	}
 	if !o.writes() && v.Carstamp.Less(found) {
-		o.restarted = true
 		p.read(o) // what was found is no tag of the write's any more
 	} else {
 		p.finish(o, v)

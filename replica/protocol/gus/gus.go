@@ -92,7 +92,7 @@ func New(config protocol.Config, journal *protocol.Journal, known *quorum.Incarn
 func (p *Protocol) Submit(r protocol.Request) {
 	switch r.Operation.Kind {
 	case register.Read:
-		if o := p.joining[r.Operation.Key]; o != nil && !o.Over && !o.restarted {
+		if o := p.joining[r.Operation.Key]; o != nil {
 			p.Took(pathReadJoined)
 			o.requests = append(o.requests, r)
 			return

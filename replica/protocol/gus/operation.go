@@ -51,12 +51,11 @@ type operation struct {
 	seen     uint64       // the largest timestamp that was heard of
 
 	// reading
-	asked     register.Versioned // what this member had when it asked; an answer may say "the same"
-	final     bool               // the tag found is final
-	waits     bool               // a quorum has answered, and the tag is not known to be final
-	relayed   bool               // all were asked to hold the tag
-	restarted bool               // others may not join any more
-	full      bool               // READ brings the value, however large
+	asked   register.Versioned // what this member had when it asked; an answer may say "the same"
+	final   bool               // the tag found is final
+	waits   bool               // a quorum has answered, and the tag is not known to be final
+	relayed bool               // all were asked to hold the tag
+	full    bool               // READ brings the value, however large
 	// Its answer is waited for, until the question is asked again: it has a larger tag; 0: nobody's.
 	need  view.MemberID
 	below register.Carstamp // undecided tags from here on can't be decided, and are left out; zero: none are

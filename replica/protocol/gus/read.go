@@ -205,7 +205,7 @@ func (p *Protocol) safe(o *operation) {
 	case p.three && p.votes(o.born):
 		// This member, or the one that was asked, is past the tag, and won't hold it: what it holds is read instead.
 		p.Took(pathReadOvertaken)
-		o.full, o.restarted, o.least = true, true, found.Carstamp
+		o.full, o.least = true, found.Carstamp
 		p.read(o)
 	default:
 		p.wait(o)

@@ -238,7 +238,6 @@ func (p *Protocol) settled(key []byte, origin register.Carstamp, timestamp uint6
 		case o.timestamp <= timestamp:
 			o.timestamp, o.final = timestamp, true
 		case o.waits: // what was found is no tag of the write's any more
-			o.restarted = true
 			p.read(o)
 		}
 	}

@@ -33,9 +33,6 @@ func (p *Protocol) Unfinished() []protocol.Request {
 			unfinished = append(unfinished, r)
 		}
 	}
-	p.operations.Clear()
-	clear(p.active)
-	clear(p.joining)
 	return unfinished
 }
 

@@ -230,7 +230,6 @@ func (p *Protocol) completed(all []protocol.Completion) []protocol.Completion {
 // Settle implements member.Inner. A member whose disk was lost has to have its fragments before it votes: it counts as
 // lost until then.
 func (p *Protocol) Settle(now protocol.Instant) bool {
-	p.Now = now
 	if !p.scanned {
 		p.scan()
 	}
@@ -261,10 +260,6 @@ func (p *Protocol) Unfinished() []protocol.Request {
 			unfinished = append(unfinished, f.read.request)
 		}
 	}
-	clear(p.inside)
-	p.fetches.Clear()
-	p.writes.Clear()
-	p.repairs = nil
 	return unfinished
 }
 

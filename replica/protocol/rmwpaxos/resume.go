@@ -46,8 +46,6 @@ func (p *Protocol) Unfinished() []protocol.Request {
 			list(q, nil)
 		}
 	}
-	p.reads.Clear()
-	p.objects, p.due, p.busy, p.resting = map[string]*object{}, nil, nil, nil
 	return unfinished
 }
 
