@@ -107,10 +107,7 @@ func (p *Protocol) Tick(now protocol.Instant) {
 }
 
 // Settle implements member.Inner: only rmws can be left unfinished.
-func (p *Protocol) Settle(now protocol.Instant) bool {
-	p.Now = now
-	return p.rmws.Settle(now)
-}
+func (p *Protocol) Settle(now protocol.Instant) bool { return p.rmws.Settle(now) }
 
 // Pending is how many operations and instances this member holds unfinished.
 func (p *Protocol) Pending() int { return p.operations.Len() + p.rmws.Pending() }

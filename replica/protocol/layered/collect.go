@@ -119,8 +119,8 @@ func (p *Protocol) over(key []byte, n name) bool {
 		values, final := p.inner.Known(key)
 		return final && !refers(values, n)
 	case !ok || state == peerv1.FragmentState_FRAGMENT_HELD:
-		// This disk knows of each name that was submitted from it, until the value is over.
-		return n.member() == p.Config.Self && n.writer.Incarnation() == uint32(p.Incarnations.Of(p.Config.Self)) && !p.resuming(n)
+		// This disk knows of each name that was submitted from it, in an earlier view too, until the value is over.
+		return n.member() == p.Config.Self && n.writer.Incarnation() == uint32(p.Incarnations.Of(p.Config.Self))
 	}
 	return false
 }
@@ -129,16 +129,6 @@ func (p *Protocol) over(key []byte, n name) bool {
 func (p *Protocol) writing(n name) bool {
 	w := p.writes.Find(n.number)
 	return w != nil && w.value.name == n
-}
-
-// resuming reports whether the metadata of a value is being written since an earlier view.
-func (p *Protocol) resuming(n name) bool {
-	for _, o := range p.inside { // order is irrelevant: any
-		if o.resuming && o.resumed == n {
-			return true
-		}
-	}
-	return false
 }
 
 // drop lets a fragment go, unless it turns out to be in use here, or a newcomer is about to have it.

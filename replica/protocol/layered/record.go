@@ -117,9 +117,9 @@ func agree(j *protocol.Journal, k int) error {
 	switch {
 	case ok && (len(raw) != 1 || int(raw[0]) != k):
 		return fmt.Errorf("on this disk %v fragments restore a value, and the configuration has %d (erasureCoding.dataFragments, 0 if absent); start it as before", raw, k)
-	case !ok && k > 0 && registers(j):
+	case !ok && registers(j):
 		return errors.New("this disk was written without erasureCoding; start it without, or create a new cluster")
-	case !ok && k > 0:
+	case !ok:
 		j.Put(bytes.Clone(codeKey), []byte{byte(k)})
 	}
 	return nil
