@@ -13,13 +13,14 @@ type Relaxed struct {
 	Hold int
 }
 
-// RelaxedFor returns the sizes for n members of which f may be lost, and whether there are any: 2n - 2Q_W - 1 < Q_R, as
-// the paper has it, and n > 5.
+// RelaxedFor returns the sizes for n members of which f may be lost, and whether there are any: n > 5, and as many as
+// have to hold a write are no more than answer it. The paper's 2n - 2Q_W - 1 < Q_R follows: Hold <= Write says that
+// 2f <= n - n/2 <= n/2 + 1, and the left side is 2f - 1.
 //
 // A writer keeps its tag if a majority holds it, itself included. So it gives it up with at most Read - 2 other holders
 // among the Write that answered; f more may be there that did not. One holder more is needed for nobody to give it up.
 func RelaxedFor(n, f int) (Relaxed, bool) {
 	majority := n/2 + 1
 	r := Relaxed{Read: majority, Write: n - f, Hold: majority - 1 + f}
-	return r, n > 5 && f > 0 && 2*n-2*r.Write-1 < r.Read && r.Hold <= r.Write
+	return r, n > 5 && f > 0 && r.Hold <= r.Write
 }

@@ -193,7 +193,7 @@ func (v View) each(has func(MemberID) bool, needs func(side View) int) bool {
 // that joins, and the others too if so many leave that what a majority held could be left with less than one.
 func (v View) Transfers(id MemberID) bool {
 	i := v.Index(id)
-	if i < 0 || v.Members[i].Leaving || !v.Joint() {
+	if i < 0 || v.Members[i].Leaving {
 		return false
 	}
 	return v.Members[i].Joining ||

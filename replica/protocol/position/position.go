@@ -339,7 +339,7 @@ func (d *Disks) Asking() bool { return d.asking }
 // have to wait for who votes.
 func (d *Disks) Trusted() bool {
 	enough := d.asked.Meets(d.Roster, 0) || d.asked.Count(d.Roster) == len(d.Config.Nearest)
-	late := d.ticked && d.now >= d.since.Add(d.patience())
+	late := d.now >= d.since.Add(d.patience())
 	switch {
 	case !d.asking || d.Effects.Fault != nil:
 		return false

@@ -33,14 +33,11 @@ func (r *Incarnations) Of(id view.MemberID) view.Incarnation {
 	return 0
 }
 
-// Learn notes that a member has (at least) that incarnation, and reports whether this was news.
-func (r *Incarnations) Learn(id view.MemberID, incarnation view.Incarnation) bool {
-	i := r.view.Index(id)
-	if i < 0 || incarnation <= r.known[i] {
-		return false
+// Learn notes that a member has (at least) that incarnation.
+func (r *Incarnations) Learn(id view.MemberID, incarnation view.Incarnation) {
+	if i := r.view.Index(id); i >= 0 {
+		r.known[i] = max(r.known[i], incarnation)
 	}
-	r.known[i] = incarnation
-	return true
 }
 
 // Vector lists the known incarnations by position in the view, or nil while all are first ones.
@@ -64,13 +61,11 @@ func (r *Incarnations) KnownTo(vector []uint32, id view.MemberID) bool {
 	return known == r.Of(id)
 }
 
-// Merge learns a vector of another member and reports whether it brought news.
-func (r *Incarnations) Merge(vector []uint32) bool {
-	news := false
+// Merge learns a vector of another member.
+func (r *Incarnations) Merge(vector []uint32) {
 	for i, k := range vector[:min(len(vector), len(r.known))] {
-		news = r.Learn(r.view.Members[i].ID, view.Incarnation(k)) || news
+		r.Learn(r.view.Members[i].ID, view.Incarnation(k))
 	}
-	return news
 }
 
 // Tally counts the answers to one question by the sides of the view. The zero Tally has none.

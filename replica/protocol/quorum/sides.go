@@ -90,14 +90,15 @@ func (t *Tally) AskFast(c *protocol.Config, r *Incarnations, now protocol.Instan
 	return t.ask(c, r, now, func(s *side) int { return max(s.fast, s.majority) })
 }
 
-// ask returns the shortest prefix of the nearest that has, with oneself, as many members of each side as it needs.
+// ask returns the shortest prefix of the nearest that has, with oneself, as many members of each side as it needs: the
+// nearest are all other members of the view.
 func (t *Tally) ask(c *protocol.Config, r *Incarnations, now protocol.Instant, needs func(*side) int) []view.MemberID {
 	want := 0
 	for i := range r.sides {
 		s := &r.sides[i]
 		missing := needs(s) - s.count(r, nil, c.Self)
-		for k := 0; missing > 0 && k < len(c.Nearest); k++ {
-			if at := r.view.Index(c.Nearest[k]); at >= 0 && s.has[at] {
+		for k := 0; missing > 0; k++ {
+			if s.has[r.view.Index(c.Nearest[k])] {
 				missing--
 				want = max(want, k+1)
 			}

@@ -42,8 +42,9 @@ func Recall(state *peerv1.KeyState, c *peerv1.Command) *peerv1.Answer {
 			return Forgotten
 		}
 	}
-	// A session that is known may have been forgotten before, with what it had done until then.
-	if state.Horizon != 0 && !after(c.IssuedAt, c.Session, state.Horizon, state.HorizonSession) {
+	// A session that is known may have been forgotten before, with what it had done until then. Issue times are above
+	// zero, and so after the horizon of a state that has forgotten none.
+	if !after(c.IssuedAt, c.Session, state.Horizon, state.HorizonSession) {
 		return Forgotten
 	}
 	return nil
