@@ -12,15 +12,11 @@ import (
 // log goes on. The pages are of different moments; but entries set whole records, so that the log behind the first
 // moment, applied in its order, makes of them the state at its end. Until then the copy counts for nothing.
 
-// beginCopy drops what is here. A page that is under way is of no use: the step asks for the first one.
+// beginCopy drops what is here. No page is under way: one is asked for only while the state is copied.
 func (b *backup) beginCopy() {
 	b.Took(pathCopyBegin)
 	b.store.Wipe()
 	clear(b.unapplied)
-	b.attached = false
-	if b.pageOp != 0 {
-		b.pageOp, b.pageAt = 0, 0
-	}
 	own := b.store.Own
 	own.Copying, own.Cursor, own.Start, own.Through = true, nil, 0, 0
 }

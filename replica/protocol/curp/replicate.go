@@ -113,7 +113,7 @@ func (r *replication) startSync() bool {
 		return false
 	}
 	r.Took(pathSync)
-	r.target, r.more, r.unsynced = r.store.Last(), false, 0
+	r.target, r.unsynced = r.store.Last(), 0
 	if len(r.partition.Backups) == 0 {
 		r.mark = r.Journal.Mark()
 	}

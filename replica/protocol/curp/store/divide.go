@@ -84,7 +84,6 @@ func (s *division) give(parent *peerv1.PartitionRecord) error {
 		return err
 	}
 	if parent.Copying {
-		s.to.Delete(ownKey())
 		return s.persist(s.to)
 	}
 	err = s.visit(s.from, s.to, func(key, value []byte) {

@@ -81,12 +81,7 @@ func (x *Executor) run(e *peerv1.LogEntry, r *peerv1.Request) *peerv1.Answer {
 		return &peerv1.Answer{Refused: err.Error()}
 	}
 	a := &peerv1.Answer{Present: out.Reply.Present(), Value: out.Reply, Refused: out.Refused}
-	switch {
-	case out.Refused != "" && current.Value.Present():
-		a.Timestamp = current.Carstamp.Timestamp
-	case out.Refused != "":
-		a.Timestamp = e.Index
-	case out.Changed:
+	if out.Changed {
 		x.assign(e, r.Key, out.Next)
 		a.Timestamp = e.Index
 	}

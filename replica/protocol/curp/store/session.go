@@ -113,7 +113,7 @@ func (all *sessions) recall(c *peerv1.Command) *peerv1.Answer {
 	}
 	// A session that is known may have been forgotten before, with what it had done until then.
 	h := &all.horizon
-	if c.IssuedAt != 0 && h.SeenAt != 0 && !seenAfter(c.IssuedAt, c.Session, h.SeenAt, h.Session) {
+	if c.IssuedAt != 0 && !seenAfter(c.IssuedAt, c.Session, h.SeenAt, h.Session) {
 		return forgotten
 	}
 	return nil
@@ -141,7 +141,8 @@ func (all *sessions) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.A
 	all.set(e, sessionKey(c.Session), &s.PartitionSession)
 }
 
-// acknowledge drops the answers that the client of a request has, and the oldest ones of a session that has too many.
+// acknowledge drops the answers that the client of a request has, and the oldest ones of a session that has too many. One
+// is left: the request's own, which is no duplicate (recall), or the first that a session may keep.
 func (all *sessions) acknowledge(e *peerv1.LogEntry, s *session, c *peerv1.Command) {
 	s.FirstIncomplete = max(s.FirstIncomplete, min(c.FirstIncomplete, c.Number))
 	most := memberAnswers
@@ -151,7 +152,7 @@ func (all *sessions) acknowledge(e *peerv1.LogEntry, s *session, c *peerv1.Comma
 	if excess := len(s.done) - most; excess > 0 {
 		s.FirstIncomplete = max(s.FirstIncomplete, s.done[excess])
 	}
-	for len(s.done) > 0 && s.done[0] < s.FirstIncomplete {
+	for s.done[0] < s.FirstIncomplete {
 		remove(e, doneKey(c.Session, s.done[0]))
 		s.done = s.done[1:]
 	}
