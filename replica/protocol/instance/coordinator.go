@@ -180,7 +180,7 @@ func (p *coordinator) onExecuted(o *object, from view.MemberID, m *peerv1.Messag
 		// Own execution brings all answers; of those that come from others, large ones are left out.
 		if d.outcome == nil && len(m.Instance.Answers) > 0 &&
 			!slices.ContainsFunc(m.Instance.Answers, (*peerv1.Answer).GetExpired) {
-			d.outcome = &peerv1.Executed{Id: m.Instance.Id, Answers: m.Instance.Answers}
+			d.outcome = &peerv1.Executed{Answers: m.Instance.Answers}
 		}
 	}
 	if m.Instance.State != nil {

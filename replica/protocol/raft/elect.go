@@ -19,7 +19,7 @@ type election struct {
 	patience protocol.Instant
 	attempts int // since a leader was heard
 
-	followed protocol.Instant                   // when the leader was heard last
+	followed protocol.Instant                   // when the leader was heard last, if another member leads
 	alive    map[view.MemberID]protocol.Instant // when each was heard last; never ranged over
 	beat     protocol.Instant                   // when the next heartbeats are due
 	stuck    map[view.MemberID]protocol.Instant // since when a snapshot is due there; never ranged over
@@ -34,7 +34,6 @@ func (e *election) begin() {
 	e.alive, e.stuck = map[view.MemberID]protocol.Instant{}, map[view.MemberID]protocol.Instant{}
 	rank := time.Duration(e.Config.View.Index(e.Config.Self))
 	e.patience = e.Now.Add(rank * e.Config.Retry)
-	e.followed = e.Now.Add(-1 << 61)
 }
 
 // wait sets when to call for an election: the leader has been silent for longer than Suspect, or the last call was in

@@ -167,7 +167,7 @@ func (l *log) behind(index, term uint64) {
 // replace makes the log begin behind an entry whose outcome came from elsewhere. If the entry is here too, what follows
 // it here stays: this member may have acknowledged that. Otherwise what is here from there on was never committed.
 func (l *log) replace(index, term uint64) {
-	if has, err := l.Term(index); err == nil && has == term && index > l.start.Index {
+	if has, err := l.Term(index); err == nil && has == term {
 		l.behind(index, term)
 		return
 	}

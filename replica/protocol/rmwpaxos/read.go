@@ -95,7 +95,7 @@ func (p *Protocol) decideRead(r *read) {
 		return
 	}
 	// A write is under way, or was left unfinished. If nothing has moved since the last try, its proposer may be dead.
-	if still := r.retries > 0 && highest == r.highest; still || r.retries >= p.options.readRetries() {
+	if highest == r.highest || r.retries >= p.options.readRetries() {
 		p.help(r)
 		return
 	}
