@@ -192,7 +192,8 @@ func (m *master) answerSynced(to view.MemberID, reply *peerv1.Message) {
 	m.sendWhen(m.tellable(), to, reply)
 }
 
-// answerOnceSynced syncs, and answers once an entry is synced, which it is not yet. Without backups that is when it is on disk.
+// answerOnceSynced syncs, and answers once an entry is synced, which it is not yet. Without backups that is when it is
+// on disk.
 func (m *master) answerOnceSynced(index uint64, to view.MemberID, reply *peerv1.Message) {
 	reply.Curp.Synced, reply.Curp.Waited = true, true
 	question := questionID{to, reply.Op}

@@ -141,8 +141,8 @@ func (all *sessions) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.A
 	all.set(e, sessionKey(c.Session), &s.PartitionSession)
 }
 
-// acknowledge drops the answers that the client of a request has, and the oldest ones of a session that has too many. One
-// is left: the request's own, which is no duplicate (recall), or the first that a session may keep.
+// acknowledge drops the answers that the client of a request has, and the oldest ones of a session that has too many.
+// One is left: the request's own, which is no duplicate (recall), or the first that a session may keep.
 func (all *sessions) acknowledge(e *peerv1.LogEntry, s *session, c *peerv1.Command) {
 	s.FirstIncomplete = max(s.FirstIncomplete, min(c.FirstIncomplete, c.Number))
 	most := memberAnswers
