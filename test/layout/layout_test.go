@@ -69,7 +69,7 @@ var areas = []struct {
 	{"replica/simulator/field", nil},
 	{"replica/simulator/check", []string{
 		"api/peer", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol", "replica/history",
-		"replica/simulator/diagram", "replica/simulator/schedule", "replica/simulator/field", "witness/core",
+		"replica/simulator/diagram", "replica/simulator/schedule", "replica/simulator/field", "witness/cache", "witness/core",
 	}},
 	{"replica/simulator/invariant", []string{
 		"api/peer", "replica/register", "replica/view", "replica/protocol", "replica/protocol/base", "replica/protocol/wire",
@@ -87,7 +87,7 @@ var areas = []struct {
 		"api/peer", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol", "witness/core",
 		"replica/simulator/kernel", "replica/simulator/machine", "replica/simulator/diagram", "replica/simulator/faults",
 		"replica/simulator/schedule", "replica/simulator/check", "replica/simulator/network", "replica/simulator/clients",
-		"replica/simulator/coverage", "replica/simulator/invariant",
+		"replica/simulator/coverage", "replica/simulator/invariant", "replica/simulator/field",
 	}},
 	{"replica/simulator/members", []string{
 		"api/peer", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol", "replica/history",

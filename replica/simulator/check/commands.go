@@ -22,10 +22,8 @@ func (l *Logs) saves(h *Holder, to view.MemberID, m *peerv1.Message) error {
 		if err := c.UnmarshalVT(m.Raft); err != nil {
 			return err
 		}
-		if g.saved[handed{h.Member, m.Op}] != c.Author {
-			g.saved[handed{h.Member, m.Op}] = c.Author
-			g.recorded[h.Member] = append(g.recorded[h.Member], c)
-		}
+		g.saved[handed{h.Member, m.Op}] = c.Author
+		return g.records(h, to, m, c)
 	case peerv1.Kind_GATHERED:
 		d.gathered = max(d.gathered, m.Timestamp)
 		if hard, err := h.hard(); err != nil || hard.Term < m.Timestamp {
@@ -81,33 +79,38 @@ func savedBy(key string) (author, number uint64) {
 
 // AnswersAtOnce judges an answer that a client of CURPRaft gets before its command is committed, from the member that
 // coordinates it: whichever of the group a new leader hears, which are just a majority, more than half of these have
-// saved the command, or have executed it. All are the disks of the coordinator's view; of one that was lost it is nil.
+// saved the command, or have executed it, and have told that member so in one term, whose leader has answered. All are the disks of the coordinator's view; of one that was lost it is nil.
 func (l *Logs) AnswersAtOnce(shard int, from view.MemberID, op *register.Operation, all []*Holder) error {
 	g := l.group(shard)
 	if g == nil {
 		return nil
 	}
 	heard, known := len(all)/2+1, false
-	for _, c := range slices.Backward(g.recorded[from]) {
+	for _, r := range slices.Backward(g.recorded[from]) {
+		c := r.command
 		if !is(c, op) {
 			continue
 		}
 		known = true
-		lack := 0
+		lack, silent := 0, 0
 		for _, h := range all {
 			if h != nil && !h.saved(c.Author, c.Number) {
 				lack++
 			}
+			if h != nil && h.Member != from &&
+				!g.heard[hearing{from, h.Member, peerv1.Kind_RECORD_REPLY, c.Number, r.term}] {
+				silent++
+			}
 		}
-		if 2*(heard-lack) > heard {
+		if 2*(heard-lack) > heard && 2*(heard-silent) > heard && g.answered(from, c.Number, r.term) {
 			return nil
 		}
 	}
 	if !known {
 		return nil // it was sent again through another member, or its process has started since
 	}
-	return fmt.Errorf("member %d, shard %d: a client is told of an update of %q that is not committed, and so few of %d "+
-		"have saved it that a new leader need not find it", from, shard, op.Key, len(all))
+	return fmt.Errorf("member %d, shard %d: a client is told of an update of %q that is not committed, and in no term have "+
+		"the leader answered and so many of %d saved it that a new leader has to find it", from, shard, op.Key, len(all))
 }
 
 // is reports whether a command is that of an operation: values are written once, and rmws have ids, or their
@@ -129,10 +132,16 @@ func (h *Holder) saved(author, number uint64) bool {
 	if _, there := h.Records[string(key)]; there {
 		return true
 	}
+	return h.over(author, number)
+}
+
+// over reports whether a command is executed in the state on the disk, or given up.
+func (h *Holder) over(author, number uint64) bool {
 	var applied peerv1.RaftApplied
-	if applied.UnmarshalVT(h.Records[raftApplied]) != nil {
-		return false
-	}
+	return applied.UnmarshalVT(h.Records[raftApplied]) == nil && over(&applied, author, number)
+}
+
+func over(applied *peerv1.RaftApplied, author, number uint64) bool {
 	return slices.ContainsFunc(applied.Authors, func(a *peerv1.RaftAuthor) bool {
 		return a.Author == author && (number < a.FirstIncomplete || slices.Contains(a.Done, number))
 	})

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
 
@@ -37,12 +39,17 @@ type group struct {
 	votes     map[vote]uint64          // for whom
 	disks     map[vote]reckoning       // that a candidate, and then a leader, counts with
 	entries   map[entryID]entry
-	told      map[entryID]uint64                      // terms of entries, by index and the term of who leads with them
-	applied   map[uint64][]byte                       // by index: what the state after that entry says of itself
-	commit    uint64                                  // told by a leader
-	committed map[uint64]commit                       // of entries up to that one, by index
-	saved     map[handed]uint64                       // the authors of commands that witnesses were to save
-	recorded  map[view.MemberID][]*peerv1.RaftCommand // by who had them be saved
+	told      map[entryID]uint64                         // terms of entries, by index and the term of who leads with them
+	applied   map[uint64][]byte                          // by index: what the state after that entry says of itself
+	commit    uint64                                     // told by a leader
+	committed map[uint64]commit                          // of entries up to that one, by index
+	saved     map[handed]uint64                          // the authors of commands that witnesses were to save
+	recorded  map[view.MemberID][]attempt                // by who had them be saved
+	once      map[asking]bool                            // that had them be saved
+	heard     map[hearing]bool                           // what members have heard of commands, and of what is saved
+	since     map[handed]map[view.MemberID]time.Duration // when a member was first to save another one's command
+	gathers   map[uint64]bool                            // terms whose leaders have asked what is saved
+	recovered map[uint64]bool                            // terms whose leaders have told what was
 }
 
 type place struct {
@@ -102,6 +109,7 @@ type Holder struct {
 	Disk    string
 	Shard   int
 	Records map[string][]byte
+	View    *view.View
 }
 
 func (l *Logs) group(shard int) *group { return l.groups[shard] }
@@ -115,7 +123,9 @@ func (l *Logs) begin(shard int) *group {
 		g = &group{
 			leaders: map[uint64]view.MemberID{}, votes: map[vote]uint64{}, disks: map[vote]reckoning{},
 			entries: map[entryID]entry{}, told: map[entryID]uint64{}, applied: map[uint64][]byte{},
-			committed: map[uint64]commit{}, saved: map[handed]uint64{}, recorded: map[view.MemberID][]*peerv1.RaftCommand{},
+			committed: map[uint64]commit{}, saved: map[handed]uint64{}, recorded: map[view.MemberID][]attempt{},
+			once: map[asking]bool{}, since: map[handed]map[view.MemberID]time.Duration{}, heard: map[hearing]bool{},
+			gathers: map[uint64]bool{}, recovered: map[uint64]bool{},
 		}
 		l.groups[shard] = g
 	}
@@ -200,7 +210,7 @@ func (l *Logs) Sends(h *Holder, to view.MemberID, m *peerv1.Message, turn uint64
 			return err
 		}
 		g := l.begin(h.Shard)
-		if err = cmp.Or(g.sends(l, h, r, held), g.counts(h, r, m.Known, turn)); err == nil {
+		if err = cmp.Or(g.sends(l, h, r, held), g.counts(h, r, m.Known, turn), g.recovers(h, r)); err == nil {
 			err = l.applies(h)
 		}
 	case peerv1.Kind_RAFT_READ_REPLY, peerv1.Kind_EXECUTED:
@@ -217,10 +227,12 @@ func (l *Logs) Sends(h *Holder, to view.MemberID, m *peerv1.Message, turn uint64
 		if l.group(h.Shard) != nil {
 			err = l.saves(h, to, m)
 		}
-	case peerv1.Kind_GATHER:
-		if hard, broken := h.hard(); broken != nil || hard.Term > m.Timestamp {
-			err = fmt.Errorf("gathers as the leader of term %d, and its disk is of term %d", m.Timestamp, hard.Term)
+	case peerv1.Kind_SPECULATED:
+		if h.View.Joint() {
+			err = errors.New("executes a command before its entry is committed, and members change")
 		}
+	case peerv1.Kind_GATHER:
+		err = l.begin(h.Shard).asks(h, m.Timestamp)
 	}
 	if err != nil {
 		return fmt.Errorf("member %d, shard %d: %w", h.Member, h.Shard, err)
@@ -246,6 +258,7 @@ const (
 	appliedIndex   = 1
 	appliedTerm    = 2
 	hardTerm       = 1
+	appliedServed  = 5
 	appliedAuthors = 4
 	authorName     = 1
 	authorOver     = 2 // RaftAuthor.first_incomplete
@@ -438,9 +451,18 @@ func (l *Logs) Stores(h *Holder, b *protocol.Batch) error {
 		return nil
 	}
 	applied, _ := written(b, raftApplied)
+	if err := h.savesAnew(b); err != nil {
+		return fmt.Errorf("member %d, shard %d: %w", h.Member, h.Shard, err)
+	}
 	if state, term := field.Number(applied, appliedTerm), field.Number(h.after(b, raftHard), hardTerm); state > term {
 		return fmt.Errorf("member %d, shard %d: its state is after an entry of term %d, and its disk of term %d",
 			h.Member, h.Shard, state, term)
 	}
 	return nil
+}
+
+// Term is the term of what a disk or a journal of a Raft group has promised.
+func Term(records func([]byte) ([]byte, bool)) uint64 {
+	raw, _ := records([]byte(raftHard))
+	return field.Number(raw, hardTerm)
 }

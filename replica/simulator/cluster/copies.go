@@ -85,8 +85,10 @@ func (nd *Node) noteActed() {
 
 // noteVouching notes who answers a process that asks what is known of its disk. The question has the process's number.
 func (nd *Node) noteVouching(s *shard, in *Input) {
-	ofView := nd.World.Environment.Partitioned == nil || in.Message.Epoch == nd.Config.View.Epoch
-	if s.Protocol.Doubted() && in.Message.Kind == peerv1.Kind_POSITION_REPLY && in.Message.Op == nd.Config.Nonce && ofView {
+	if in.Message.Epoch != nd.Config.View.Epoch {
+		return
+	}
+	if s.Protocol.Doubted() && in.Message.Kind == peerv1.Kind_POSITION_REPLY && in.Message.Op == nd.Config.Nonce {
 		s.vouching = append(s.vouching, in.from)
 	}
 }
@@ -105,41 +107,27 @@ func (nd *Node) holdTrust(s *shard) {
 	if s.doubted = doubted; doubted {
 		return
 	}
-	answered := func(id view.MemberID) bool { return slices.Contains(s.vouching, id) }
-	meets := true
-	for _, side := range nd.Config.View.Sides() {
-		others := len(slices.DeleteFunc(slices.Clone(side.Members), func(m view.Member) bool { return !answered(m.ID) }))
-		meets = meets && others > side.Size()-side.Majority()
-	}
-	all := !slices.ContainsFunc(nd.Config.Nearest, func(id view.MemberID) bool { return !answered(id) })
-	before := nd.Config.View.Before()
+	meets, all, quorum := nd.vouchedFor(s)
 	early := nd.Clock.Read(w.Now) < s.started.Add(fewRetries*nd.Config.Retry)
-	with := func(id view.MemberID) bool { return id == nd.Config.Self || answered(id) }
-	if !meets && !all && (early || !before.Quorum(with)) {
+	if !meets && !all && (early || !quorum) {
 		w.Breaches(fmt.Errorf("%s believes its disk, and only members %v have told it what is known of that",
 			nd.Name(), s.vouching))
 	}
 }
 
-// lateRetries is for how many times Retry a process asks at most while a quorum with it has answered.
-const lateRetries = 5
-
-// holdAsking holds it that a member of a world with masters asks no longer whether its disk is whole, when it is told the
-// time, once all others have answered, or a quorum with it has for long. (Without masters, answers of lost disks may not
-// count.)
-func (nd *Node) holdAsking(s *shard, now protocol.Instant) {
-	w := nd.World
-	if w.Environment.Partitioned == nil || nd.Down || !s.Protocol.Doubted() || len(s.vouching) == 0 {
-		return
+// vouchedFor reports whether those who have told a process what is known of its disk meet every quorum that has counted
+// it, are all that there are, and with it are a quorum of those who vote.
+func (nd *Node) vouchedFor(s *shard) (meets, all, quorum bool) {
+	answered := func(id view.MemberID) bool { return slices.Contains(s.vouching, id) }
+	meets = true
+	for _, side := range nd.Config.View.Sides() {
+		others := len(slices.DeleteFunc(slices.Clone(side.Members), func(m view.Member) bool { return !answered(m.ID) }))
+		meets = meets && others > side.Size()-side.Majority()
 	}
-	answered := func(id view.MemberID) bool { return id == nd.Config.Self || slices.Contains(s.vouching, id) }
-	all := !slices.ContainsFunc(nd.Config.Nearest, func(id view.MemberID) bool { return !answered(id) })
-	late := now >= s.started.Add(lateRetries*nd.Config.Retry)
+	all = !slices.ContainsFunc(nd.Config.Nearest, func(id view.MemberID) bool { return !answered(id) })
+	with := func(id view.MemberID) bool { return id == nd.Config.Self || answered(id) }
 	before := nd.Config.View.Before()
-	if all || late && before.Quorum(answered) {
-		w.Breaches(fmt.Errorf("%s asks still whether its disk is whole, and members %v have answered", nd.Name(),
-			s.vouching))
-	}
+	return meets, all, before.Quorum(with)
 }
 
 // vouched reports that nobody has to be asked whether a shard's disk is whole: an earlier protocol of this process has

@@ -39,6 +39,7 @@ func (nd *Node) flush(index int) {
 		w.Fail("member %d does not believe what %d sent, and nobody lies: %w", nd.Index+1, r.From, r.Why)
 	}
 	nd.holdSaying(index, &e)
+	nd.holdNotes(s, &e.Persist)
 	w.send(nd, index, e.Send)
 	nd.holdServed(index, e.Complete)
 	nd.complete(e.Complete)

@@ -37,6 +37,8 @@ func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
 	}
 	who := nd.speaker(shard)
 	nd.holdQuestions(s, e)
+	w.Breaches(w.logs.Speculates(nd.holder(shard), e.Send, s.journal.Get, w.Now, nd.Config.Retry))
+	nd.holdElection(s, e)
 	for i := range e.Send {
 		w.invariants.Says(who, e.Send[i].To, e.Send[i].Message, s.Disk.Get)
 	}

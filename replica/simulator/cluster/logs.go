@@ -15,7 +15,8 @@ import (
 // message.
 func (nd *Node) holder(shard int) *check.Holder {
 	s := nd.Shards[shard]
-	s.holder = check.Holder{Member: nd.Config.Self, Disk: nd.Disk(), Shard: shard, Records: s.Disk.Records}
+	s.holder = check.Holder{Member: nd.Config.Self, Disk: nd.Disk(), Shard: shard, Records: s.Disk.Records,
+		View: &nd.Config.View}
 	return &s.holder
 }
 

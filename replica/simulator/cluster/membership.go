@@ -158,7 +158,7 @@ func (nd *Node) handOver(position int) {
 	}
 	for i, requests := range goOn {
 		if len(requests) > 0 {
-			nd.tick(nd.Shards[i].Protocol, now) // once, as in the runtime: all of them come in one turn
+			nd.tell(nd.Shards[i], now) // once, as in the runtime: all of them come in one turn
 		}
 		for _, r := range requests {
 			who, ok := left[r.Handle]

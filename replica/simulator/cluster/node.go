@@ -80,6 +80,9 @@ type shard struct {
 	started   protocol.Instant         // by the node's clock
 	vouching  []view.MemberID          // and these have answered this process
 	questions []question               // for fragments, of this turn
+	ticked    protocol.Instant         // when the process was told the time last
+	elections elections                // of Raft
+	notes     notes                    // of how far others' disks are
 	told      protocol.Change          // what it has said of its part in a change, and that was held against its disk
 	leased    protocol.Instant         // a lease that was held against what was promised for it
 	heard     map[view.MemberID]*heard // witnesses, by this process; never ranged over
@@ -190,9 +193,10 @@ func (nd *Node) begin(continued bool) {
 			w.Fail("member %d does not start: %w", nd.Index+1, err)
 			return
 		}
-		s.Protocol, s.told, s.doubted, s.vouching, s.questions, s.heard, s.behind = p, protocol.Change{}, p.Doubted(), nil, nil, nil, behind{}
+		s.Protocol, s.told, s.doubted, s.vouching, s.questions = p, protocol.Change{}, p.Doubted(), nil, nil
 		s.started, s.empty = nd.Clock.Read(w.Now), Batches(s.Disk.Records) == 0 && !nd.Config.Bootstrap
-		nd.tick(p, nd.Clock.Read(w.Now))
+		s.elections, s.notes, s.heard, s.behind = elections{}, nd.notesOf(s), nil, behind{}
+		nd.tell(s, s.started)
 		nd.flush(i)
 	}
 	nd.After(nd.Draw.Between(0, w.Environment.Retry/4), nd.timers.ticked)
@@ -301,11 +305,12 @@ func (nd *Node) work() {
 			}
 			if shards := nd.Running(); nd.Acts && int(in.Message.Shard) < len(shards) {
 				if nd.World.Environment.Partitioned != nil {
-					nd.tick(shards[in.Message.Shard].Protocol, now) // leases are judged by it
+					nd.tell(shards[in.Message.Shard], now) // leases are judged by it
 				}
 				nd.noteVouching(shards[in.Message.Shard], in)
 				nd.noteQuestion(shards[in.Message.Shard], in)
-				nd.noteHeard(shards[in.Message.Shard], in, now)
+				nd.noteHeard(shards[in.Message.Shard], in)
+				nd.noteWitnessed(shards[in.Message.Shard], in, now)
 				shards[in.Message.Shard].Protocol.Receive(in.from, in.Message)
 			}
 			continue
@@ -330,15 +335,23 @@ func (nd *Node) ticked() {
 		if nd.Down {
 			return // it has lost its disk
 		}
-		nd.tick(s.Protocol, now)
+		nd.tell(s, now)
 		nd.flush(i)
-		nd.holdAsking(s, now)
-		nd.holdTold(s, now)
+		if !nd.Down {
+			nd.holdWait(s)
+			nd.holdTold(s, now)
+		}
 	}
 }
 
 // trueTimeError is how far a member's reading of the true time may be from it.
 const trueTimeError = 7 * time.Millisecond
+
+// tell tells a shard's protocol the time.
+func (nd *Node) tell(s *shard, now protocol.Instant) {
+	s.ticked = now
+	nd.tick(s.Protocol, now)
+}
 
 // tick tells a protocol the time.
 func (nd *Node) tick(p protocol.Protocol, now protocol.Instant) {

@@ -17,8 +17,8 @@ type heard struct {
 	since  protocol.Instant
 }
 
-// noteHeard notes what a member is told of the promises of its view's witnesses: by one of them, or by another member.
-func (nd *Node) noteHeard(s *shard, in *Input, now protocol.Instant) {
+// noteWitnessed notes what a member is told of the promises of its view's witnesses: by one of them, or by another member.
+func (nd *Node) noteWitnessed(s *shard, in *Input, now protocol.Instant) {
 	if !nd.World.Environment.Doubtful {
 		return
 	}

@@ -132,7 +132,7 @@ func (nd *Node) request(shard int, op register.Operation, who asked, deadline, n
 	s := nd.Shards[shard]
 	who.shard, who.deadline, who.served = shard, deadline, nd.serves(s)
 	nd.Asked[nd.handle] = who
-	nd.tick(s.Protocol, now)
+	nd.tell(s, now)
 	s.Protocol.Submit(protocol.Request{Handle: nd.handle, Operation: op, Deadline: deadline})
 }
 
