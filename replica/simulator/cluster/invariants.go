@@ -29,6 +29,35 @@ func (w *Cluster) noteLeaving(from *Node, shard int, e *protocol.Envelope) {
 	}
 }
 
+// receive gives a message to a shard's protocol, and holds what the member has of the records of a page against it.
+func (nd *Node) receive(s *shard, in *Input) {
+	w, m := nd.World, in.Message
+	if !w.judged() {
+		s.Protocol.Receive(in.from, m)
+		return
+	}
+	who := nd.speaker(int(m.Shard))
+	w.invariants.Hears(who, m)
+	joins, ok := s.Protocol.(protocol.Joiner)
+	page := m.GetTransfer().GetRecords()
+	if m.Kind != peerv1.Kind_TRANSFER_PAGE || !ok || len(page) == 0 {
+		s.Protocol.Receive(in.from, m)
+		return
+	}
+	before := make([][]byte, len(page))
+	for i, record := range page {
+		before[i], _ = s.journal.Get(record.Key)
+	}
+	taken := joins.Change().Records
+	s.Protocol.Receive(in.from, m)
+	if joins.Change().Records == taken {
+		return // nobody waits for it
+	}
+	for i, record := range page {
+		w.invariants.Adopts(who, record, before[i], s.journal.Get)
+	}
+}
+
 // holdSaying holds what is about to be sent against what the node has: at once, or when its journal is durable.
 func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
 	w, s := nd.World, nd.Shards[shard]
@@ -148,6 +177,22 @@ func (nd *Node) holdAnswer(who *asked, c *protocol.Completion) {
 		if !op.Regular || d.Key != op.Key { // what it has found of its own key is what the session depends on next
 			nd.holdQuorum(d.Key, d.Carstamp)
 		}
+	}
+}
+
+// holdTrips holds it that an answer tells of no fewer round trips than there were: of an update, one at least, unless its
+// member is alone.
+func (nd *Node) holdTrips(who *asked, c *protocol.Completion) {
+	if !nd.World.judged() || who.barrier != nil {
+		return // a master may need nobody
+	}
+	kind, least := who.client.Operation.Kind, 0
+	if c.Result.Status == register.OK && nd.Config.View.Size() > 1 && (kind == register.Write || kind == register.RMW) {
+		least = 1
+	}
+	if c.Result.RoundTrips < least {
+		nd.World.Breaches(fmt.Errorf("member %d answers %v after %d round trips, and needs others for it", nd.Index+1, kind,
+			c.Result.RoundTrips))
 	}
 }
 

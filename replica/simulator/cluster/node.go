@@ -311,7 +311,7 @@ func (nd *Node) work() {
 				nd.noteQuestion(shards[in.Message.Shard], in)
 				nd.noteHeard(shards[in.Message.Shard], in)
 				nd.noteWitnessed(shards[in.Message.Shard], in, now)
-				shards[in.Message.Shard].Protocol.Receive(in.from, in.Message)
+				nd.receive(shards[in.Message.Shard], in)
 			}
 			continue
 		}

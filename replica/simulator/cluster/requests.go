@@ -80,6 +80,7 @@ func (nd *Node) complete(completions []protocol.Completion) {
 		delete(nd.Asked, c.Handle)
 		nd.judgePatience(&who, c.Result)
 		nd.holdAnswer(&who, c)
+		nd.holdTrips(&who, c)
 		if who.barrier != nil {
 			nd.fenced(who.barrier, who.shard, c.Result)
 			continue

@@ -103,6 +103,7 @@ var kinds = []Kind{
 	{"changes-in-turn", quorums, five, "one of five stays in two changes, with a write between them", of(ChangesInTurn)},
 	{"left-behind", quorums, three, "who leaves is told late, and read", of(LeftBehind)},
 	{"changes-unheard", quorums, three, "who stays is cut off from those who leave", of(ChangesUnheard)},
+	{"sides-apart", quorums, three, "those of one side of a joint view are cut off now and then", of(SidesApart)},
 	{"disks-lost-twice", registers, three, "a member loses a disk, and the next one, in a power failure", of(DisksLostTwice)},
 }
 

@@ -68,6 +68,47 @@ func ChangesUnheard(seed uint64) schedule.Schedule {
 	return s
 }
 
+// SidesApart makes a schedule of a joint view that lasts for some time, in which two of three members are exchanged.
+// Again and again those who come are cut off, or those who leave, and what is asked of them is late or lost, while
+// all write and read few keys, and one of the three stops for a while.
+func SidesApart(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	s, draw := Triangle(seed)
+	const newcomers = 1<<3 | 1<<4
+	leaver := draw.Below(3)
+	s.Faults = []faults.Fault{
+		{Kind: faults.Change, Node: leaver, At: 100 * ms, For: 200 * ms, Join: 2, Leave: 2, Alive: true},
+		{Kind: faults.Crash, Node: draw.Below(3), At: draw.Between(200*ms, 600*ms), For: draw.Between(50*ms, 300*ms)},
+	}
+	side := uint64(newcomers)
+	if draw.Chance(200) {
+		side = 1<<leaver | 1<<((leaver+1)%3)
+	}
+	for at := 100 * ms; at < 1000*ms; {
+		cut := draw.Between(20*ms, 120*ms)
+		s.Faults = append(s.Faults, faults.Fault{
+			Kind: faults.Partition, Everywhere: true, At: at, For: cut, Side: side, Rate: draw.Below(2) * 1000,
+		})
+		at += cut + draw.Between(20*ms, 80*ms)
+	}
+	for home := range 3 {
+		writes := 0
+		work(&s, draw, home, 10*ms, 1100*ms, 5*ms, 50*ms, func() register.Operation {
+			op := register.Operation{Kind: register.Read, Key: schedule.MixedPrefix + strconv.Itoa(draw.Below(3))}
+			if draw.Chance(500) {
+				writes++
+				op.Kind, op.Value = register.Write, register.Value(strconv.Itoa(1000*home+writes))
+			}
+			return op
+		})
+		work(&s, draw, home, 10*ms, 1100*ms, 5*ms, 50*ms, func() register.Operation {
+			return register.Operation{Kind: register.Read, Key: schedule.MixedPrefix + strconv.Itoa(draw.Below(3))}
+		})
+	}
+	s.Settle = 1200 * ms
+	return s
+}
+
 // DisksLostTwice makes a schedule in which a member loses its disk, comes back, and loses the next one as well, while
 // all others lose their power. What it sent about a write is still on its way when it is back, and writes again. If
 // nobody knew of the second disk any more, the third one would have its number, and its tags.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/simulator/field"
 	"github.com/georegister/georegister/replica/view"
@@ -149,6 +150,14 @@ func (r *Run) Says(s Speaker, to view.MemberID, m *peerv1.Message, has Records) 
 	}
 	if why := saysOfWrite(s, m, has); why != "" {
 		r.broken(s.ID, "says %v of key %q, and has %s", m.Kind, m.Key, why)
+	}
+	if m.Kind == peerv1.Kind_PAXOS_VOTED {
+		raw, _ := has(recordKey(acceptors, m.Key))
+		if is := voteOf(recordKey(acceptors, m.Key), raw); is.Ballot == base.BallotOf(m.GetRmwPaxos().GetRound()) &&
+			is.epoch != s.View.Epoch {
+			r.broken(s.ID, "says to have voted for key %q in ballot %d, and has that from another disk or epoch %d", m.Key,
+				is.Number, is.epoch)
+		}
 	}
 	switch m.Kind {
 	case peerv1.Kind_ADOPT_OK:

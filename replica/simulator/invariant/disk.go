@@ -41,6 +41,13 @@ func (r *Run) Persists(s Speaker, disks Disks, b protocol.Batch) {
 			}
 		case !bytes.Equal(m.Value, before):
 			why = is.lacks(was)
+			switch {
+			case why != "":
+			case m.Key[0] == acceptors:
+				why = ballotsLack(m.Value, before)
+			case m.Key[0] == instances && forgetsAgreement(s.View, m.Value, before):
+				why = "no agreement any more"
+			}
 			if why == "" && m.Key[0] == undecided {
 				now := gusRecord{m.Value, writes(r.writes[0][:0], m.Value)}
 				then := gusRecord{before, writes(r.writes[1][:0], before)}
@@ -49,6 +56,12 @@ func (r *Run) Persists(s Speaker, disks Disks, b protocol.Batch) {
 				r.settle(s, m.Key, now, then, disks)
 				r.copies(s, m.Key, now, after(disk, b))
 			}
+		}
+		if m.Value != nil {
+			r.noteReached(s, m.Key, m.Value)
+		}
+		if m.Key[0] == instances && m.Value != nil {
+			r.noteInstance(s, m.Key, m.Value)
 		}
 		if m.Key[0] == acceptors && m.Value != nil {
 			r.holdVote(s, m.Key, m.Value, before, disks)

@@ -41,6 +41,9 @@ type Run struct {
 	chosen    map[string]choice            // by key: the latest choice that is known; never ranged over
 	final     map[tag]bool                 // of Gus; never ranged over
 	committed map[string]bool              // by the key of an instance's record; never ranged over
+	instances map[string]*past             // by the key of an instance's record; never ranged over
+	reached   map[string][]reached         // by key: how far it was in each epoch; never ranged over
+	asked     map[vote]bool                // who was asked for a vote; never ranged over
 	voters    map[diskNumber]string        // the disks that have voted under a number; never ranged over
 	stored    map[value]bool               // by enough, each its fragment; never ranged over
 	counting  map[uint64]bool              // epochs in which members of Gus count holders of tags; never ranged over

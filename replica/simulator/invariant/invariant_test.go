@@ -120,8 +120,9 @@ func TestAnExecutedInstanceIsInItsKeysState(t *testing.T) {
 
 func TestAMemberSaysWhatItHas(t *testing.T) {
 	d := disk{
-		ofKey(registers): &peerv1.RegisterRecord{Timestamp: 4},
-		ofKey(acceptors): &peerv1.RMWPaxosRecord{Ack: round(4), Voted: round(3)},
+		ofKey(registers):               &peerv1.RegisterRecord{Timestamp: 4},
+		ofKey(acceptors):               &peerv1.RMWPaxosRecord{Ack: round(4), Voted: round(3), VotedIn: 1},
+		string([]byte{acceptors, 'l'}): &peerv1.RMWPaxosRecord{Ack: round(4), Voted: round(3)},
 		ofKey(undecided): &peerv1.GusRecord{Timestamp: 4, Writer: 1, Writes: []*peerv1.GusWrite{
 			{Origin: 6, Writer: 1, PromisedRound: 2, VotedRound: 1, Voted: 6},
 		}},
@@ -138,6 +139,8 @@ func TestAMemberSaysWhatItHas(t *testing.T) {
 	paxos := func(kind peerv1.Kind, round, voted *peerv1.RMWPaxosRound) *peerv1.Message {
 		return &peerv1.Message{Kind: kind, Key: []byte("k"), RmwPaxos: &peerv1.RMWPaxos{Round: round, Voted: voted}}
 	}
+	copied := paxos(peerv1.Kind_PAXOS_VOTED, round(3), nil)
+	copied.Key = []byte("l")
 	register := func(kind peerv1.Kind, timestamp uint64) *peerv1.Message {
 		return &peerv1.Message{Kind: kind, Key: []byte("k"), Timestamp: timestamp}
 	}
@@ -152,6 +155,7 @@ func TestAMemberSaysWhatItHas(t *testing.T) {
 		"a promise":                {paxos(peerv1.Kind_PAXOS_NACK, round(5), nil), "promise"},
 		"its vote":                 {paxos(peerv1.Kind_PAXOS_VOTED, round(3), nil), ""},
 		"a vote":                   {paxos(peerv1.Kind_PAXOS_VOTED, round(4), nil), "vote"},
+		"a state that it copied":   {copied, "from another disk"},
 		"an instance's ballot":     {about(peerv1.Kind_PREPARE, instance(0, 4)), ""},
 		"a ballot of its own":      {about(peerv1.Kind_PREPARE, instance(0, 5)), "promise"},
 		"that it has voted":        {about(peerv1.Kind_PREPARE_OK, instance(peerv1.Status_ACCEPTED, 4)), "status"},

@@ -114,6 +114,8 @@ func (r *Run) decide(s Speaker, m *peerv1.Message, disks Disks) {
 			r.broken(s.ID, "says that tag %v of key %q is final, and the disks of members %v have less",
 				wire.Of(m).Carstamp, m.Key, lack)
 		}
+	case m.Kind == peerv1.Kind_ACCEPT:
+		r.accept(s, m, disks)
 	case m.Kind == peerv1.Kind_COMMIT:
 		key := instanceKey(m.Key, m.Instance.GetId())
 		raw, known := disks(s.ID).Has(key)
@@ -122,7 +124,11 @@ func (r *Run) decide(s Speaker, m *peerv1.Message, disks Disks) {
 			return // it is executed here, or was voted for in another view
 		}
 		agreed := func(has Records) (bool, bool) { return true, agrees(has, key) }
-		lack := lackingSince(s.View, disks, agreed) // of what was committed before, this member may have learned since
+		find := lackingSince // of what was committed before, this member may have learned since
+		if p := r.instances[string(key)]; p != nil && p.since == s.View.Epoch {
+			find = lacking
+		}
+		lack := find(s.View, disks, agreed)
 		mine := register.Writer(m.Instance.GetId().GetWriter()).Member() == uint32(s.ID) && i.ballot == 0
 		switch {
 		case lack != nil:
@@ -242,9 +248,9 @@ func (r *Run) without(s Speaker, key []byte, c register.Carstamp, disks Disks, s
 		return nil
 	}
 	holds := func(has Records) (bool, bool) { return holdsCarstamp(has, key, c) }
-	find := lackingSince
-	if _, plain := disks(s.ID).Has(recordKey(registers, key)); plain {
-		find = lacking
+	find := lacking
+	if r.older(s.View.Epoch, string(key), c) {
+		find = lackingSince
 	}
 	lack := find(s.View, disks, holds, sure...)
 	if lack == nil {
@@ -254,6 +260,49 @@ func (r *Run) without(s Speaker, key []byte, c register.Carstamp, disks Disks, s
 		r.held[h] = true
 	}
 	return lack
+}
+
+// reached is the largest carstamp of a key that any disk had in an epoch.
+type reached struct {
+	epoch uint64
+	register.Carstamp
+}
+
+// noteReached notes the carstamps in a record of a key whose states may be chosen in one epoch and answered in the next.
+func (r *Run) noteReached(s Speaker, key, raw []byte) {
+	var c register.Carstamp
+	switch key[0] {
+	case acceptors:
+		c = wire.Carstamp(field.Number(raw, 6), field.Number(raw, 7), 0)
+	case undecided:
+		is := recordOfGus(raw)
+		c = is.tag()
+		for _, w := range is.writes {
+			for _, t := range []register.Carstamp{w.origin, wire.Carstamp(w.votedFor, uint64(w.origin.Writer), 0)} {
+				if c.Less(t) {
+					c = t
+				}
+			}
+		}
+	default:
+		return
+	}
+	all := r.reached[string(key[1:])]
+	at := slices.IndexFunc(all, func(o reached) bool { return o.epoch == s.View.Epoch })
+	switch {
+	case at >= 0 && all[at].Less(c):
+		all[at].Carstamp = c
+	case at < 0:
+		if r.reached == nil {
+			r.reached = map[string][]reached{}
+		}
+		r.reached[string(key[1:])] = append(all, reached{s.View.Epoch, c})
+	}
+}
+
+// older reports whether a disk had a carstamp of a key, or a larger one, before an epoch.
+func (r *Run) older(epoch uint64, key string, c register.Carstamp) bool {
+	return slices.ContainsFunc(r.reached[key], func(o reached) bool { return o.epoch < epoch && !o.Less(c) })
 }
 
 // held is a carstamp of a key that a quorum was found to have in an epoch.
@@ -306,7 +355,8 @@ func holdsCarstamp(has Records, key []byte, c register.Carstamp) (known, holds b
 		return true, err == nil && !f.carstamp.Less(c)
 	}
 	if raw, ok := has(recordKey(acceptors, key)); ok {
-		return true, field.Number(raw, 6) >= c.Timestamp // RMWPaxosRecord.timestamp, which counts the changes
+		is := wire.Carstamp(field.Number(raw, 6), field.Number(raw, 7), 0) // the timestamp counts the changes
+		return true, is.Timestamp > c.Timestamp || is == c
 	}
 	if raw, ok := has(recordKey(undecided, key)); ok {
 		f, _, err := read([]byte{undecided}, raw)

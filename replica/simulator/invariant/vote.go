@@ -1,20 +1,37 @@
 package invariant
 
 import (
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/base"
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/field"
+	"github.com/georegister/georegister/replica/view"
 )
 
+// vote is one that a member is asked for.
+type vote struct {
+	proposal
+	id view.MemberID
+}
+
+// Hears notes a message that a member is given.
+func (r *Run) Hears(s Speaker, m *peerv1.Message) {
+	if m.Kind != peerv1.Kind_PAXOS_VOTE {
+		return
+	}
+	if r.asked == nil {
+		r.asked = map[vote]bool{}
+	}
+	r.asked[vote{proposal{string(m.Key), m.Epoch, base.BallotOf(m.GetRmwPaxos().GetRound())}, s.ID}] = true
+}
+
 // holdVote holds it that a disk which tells of a vote in an epoch was asked for it in that epoch, or has what is chosen
-// anyway: a state that was copied counts as nobody's vote. Whom a proposer asks is known once it asks, and it may have
-// voted before.
+// anyway: a state that was copied counts as nobody's vote. A proposer asks itself.
 func (r *Run) holdVote(s Speaker, key, now, before []byte, disks Disks) {
 	is, was := voteOf(key, now), voteOf(key, before)
 	if is == was || is.epoch == 0 || is.Proposer.Member() == uint32(s.ID) {
 		return
 	}
-	if _, asked := r.proposed[is]; asked || r.chosen[is.key].ballot >= is.Number {
+	if r.asked[vote{is, s.ID}] || r.chosen[is.key].ballot >= is.Number {
 		return
 	}
 	chosen := func(has Records) (bool, bool) {
@@ -22,15 +39,12 @@ func (r *Run) holdVote(s Speaker, key, now, before []byte, disks Disks) {
 		return true, voteOf(key, raw).Number >= is.Number
 	}
 	if lack := lackingSince(s.View, disks, chosen, s.ID); lack != nil {
-		r.broken(s.ID, "has a vote in ballot %d of epoch %d for %s that nobody asked for, and the disks of members %v do "+
+		r.broken(s.ID, "has a vote in ballot %d of epoch %d for %s that nobody asked it for, and the disks of members %v do "+
 			"not have what it is for", is.Number, is.epoch, show(key), lack)
 	}
 }
 
 // voteOf is what an RMWPaxosRecord has voted for.
 func voteOf(key, raw []byte) proposal {
-	voted := field.Part(raw, 2)
-	return proposal{string(key[1:]), field.Number(raw, 3), base.Ballot{
-		Number: field.Number(voted, 1), Proposer: register.Writer(field.Number(voted, 2)), Attempt: field.Number(voted, 3),
-	}}
+	return proposal{string(key[1:]), field.Number(raw, 3), ballotIn(raw, 2)}
 }

@@ -8,27 +8,29 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// A disk tells of a vote in an epoch that somebody asked for in that epoch, or of what is chosen.
+// A disk tells of a vote in an epoch that it was asked for in that epoch, or of what is chosen.
 func TestAVoteWasAskedFor(t *testing.T) {
 	vote := func(epoch uint64) protocol.Batch {
 		return protocol.Batch{Mutations: []protocol.Mutation{{Key: []byte(ofKey(acceptors)), Value: encoded(t,
 			&peerv1.RMWPaxosRecord{Ack: round(6), Voted: round(5), VotedIn: epoch})}}}
 	}
 	asks := &peerv1.Message{
-		Kind: peerv1.Kind_PAXOS_VOTE, Key: []byte("k"), Timestamp: 8, RmwPaxos: &peerv1.RMWPaxos{Round: round(5)},
+		Kind: peerv1.Kind_PAXOS_VOTE, Key: []byte("k"), Epoch: 1, Timestamp: 8,
+		RmwPaxos: &peerv1.RMWPaxos{Round: round(5)},
 	}
 	promised := disk{ofKey(acceptors): &peerv1.RMWPaxosRecord{Ack: round(5)}}.all(t)
 	for name, c := range map[string]struct {
-		asked bool
+		asked view.MemberID // 0: nobody
 		epoch uint64
 		disks Disks
 		want  string
 	}{
-		"asked for":                  {true, 1, promised, ""},
-		"asked for in another epoch": {true, 2, promised, "nobody asked for"},
-		"not asked for":              {false, 1, promised, "nobody asked for"},
-		"copied":                     {false, 0, promised, ""},
-		"chosen": {false, 1, func(id view.MemberID) Holder {
+		"asked for":                  {2, 1, promised, ""},
+		"another one was asked":      {3, 1, promised, "nobody asked it for"},
+		"asked for in another epoch": {2, 2, promised, "nobody asked it for"},
+		"not asked for":              {0, 1, promised, "nobody asked it for"},
+		"copied":                     {0, 0, promised, ""},
+		"chosen": {0, 1, func(id view.MemberID) Holder {
 			if id == 3 {
 				return Holder{Has: disk{ofKey(acceptors): &peerv1.RMWPaxosRecord{Ack: round(6), Voted: round(5)}}.has(t)}
 			}
@@ -36,9 +38,8 @@ func TestAVoteWasAskedFor(t *testing.T) {
 		}, ""},
 	} {
 		var r Run
-		if c.asked {
-			r.Leaves(speaker(1), asks, promised)
-			r.Broken = nil // of who has promised, which is not asked here
+		if c.asked > 0 {
+			r.Hears(speaker(c.asked), asks)
 		}
 		r.Persists(speaker(2), c.disks, vote(c.epoch))
 		expect(t, name, &r, c.want)

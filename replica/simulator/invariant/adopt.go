@@ -1,0 +1,62 @@
+package invariant
+
+import (
+	"cmp"
+	"fmt"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/base"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/field"
+)
+
+// Adopts holds what a member has of a record once it has taken in a page of another member's state: no less than the
+// page, and no less than it had before. In one batch of records several pages may come, and what members do between them.
+func (r *Run) Adopts(s Speaker, page *peerv1.Record, before []byte, has Records) {
+	told, known, err := read(page.Key, page.Value)
+	if r.Broken != nil || !known || err != nil || page.Key[0] == own || page.Key[0] == instances {
+		return // an instance is heard of, and not voted on; another record may name it already
+	}
+	now, _ := has(page.Key)
+	is, _, _ := read(page.Key, now)
+	why := is.lacks(told)
+	if page.Key[0] == acceptors {
+		why = cmp.Or(why, ballotsLack(now, page.Value), ballotsLack(now, before))
+	}
+	if why != "" {
+		r.broken(s.ID, "has taken in a page with %s, and has %s", show(page.Key), why)
+	}
+}
+
+// ballotsLack is in what the ballots of an RMWPaxosRecord are less than those of another one; empty: in nothing.
+func ballotsLack(now, before []byte) string {
+	switch is, was := ballotIn(now, 1), ballotIn(before, 1); {
+	case is.Number < was.Number, is.Number == was.Number && !sameOrJoined(is, was):
+		return fmt.Sprintf("a promise of ballot %s, not of %s", showBallot(is), showBallot(was))
+	}
+	if is, was := ballotIn(now, 2), ballotIn(before, 2); is.Number < was.Number ||
+		is.Number == was.Number && ordered(is, was) && is.Proposer < was.Proposer {
+		return fmt.Sprintf("a vote in ballot %s, not in %s", showBallot(is), showBallot(was))
+	}
+	return ""
+}
+
+// ordered reports whether ballots are in an order by their proposers, if they have one number: those of CASPaxos are.
+// Rounds of RMWPaxos are not, and have attempts.
+func ordered(b, c base.Ballot) bool { return b.Attempt == 0 && c.Attempt == 0 }
+
+// sameOrJoined reports whether a promise covers another one of the same number: it is of the same ballot or, where they
+// are in an order, of a higher one; where they are not, it is of no proposer, and neither is voted for.
+func sameOrJoined(is, was base.Ballot) bool {
+	return is == was || ordered(is, was) && is.Proposer > was.Proposer || !ordered(is, was) && is.Proposer == 0
+}
+
+// ballotIn is a ballot in an RMWPaxosRecord.
+func ballotIn(record []byte, which int) base.Ballot {
+	raw := field.Part(record, which)
+	return base.Ballot{
+		Number: field.Number(raw, 1), Proposer: register.Writer(field.Number(raw, 2)), Attempt: field.Number(raw, 3),
+	}
+}
+
+func showBallot(b base.Ballot) string { return fmt.Sprintf("%d of %v", b.Number, b.Proposer) }

@@ -1,0 +1,56 @@
+package invariant
+
+import (
+	"testing"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+)
+
+// numbered is one of CASPaxos, and attempt one of RMWPaxos.
+func numbered(n, proposer uint64) *peerv1.RMWPaxosRound {
+	return &peerv1.RMWPaxosRound{N: n, Proposer: proposer}
+}
+
+func attempt(n, proposer uint64) *peerv1.RMWPaxosRound {
+	return &peerv1.RMWPaxosRound{N: n, Proposer: proposer, Attempt: 1}
+}
+
+// A page is taken in whole: what another member has promised and accepted is not less here, and what was here neither.
+func TestAPageIsTakenIn(t *testing.T) {
+	acceptor := func(ack, voted *peerv1.RMWPaxosRound) *peerv1.RMWPaxosRecord {
+		return &peerv1.RMWPaxosRecord{Ack: ack, Voted: voted}
+	}
+	for name, c := range map[string]struct {
+		before, page, has record
+		want              string
+	}{
+		"both": {acceptor(numbered(5, 1), nil), acceptor(numbered(4, 1), numbered(4, 1)),
+			acceptor(numbered(5, 1), numbered(4, 1)), ""},
+		"not what was here": {acceptor(numbered(5, 1), nil), acceptor(numbered(4, 1), numbered(4, 1)),
+			acceptor(numbered(4, 1), numbered(4, 1)), "a promise of ballot 4"},
+		"not the page's state": {acceptor(numbered(5, 1), nil), acceptor(numbered(4, 1), numbered(4, 1)),
+			acceptor(numbered(5, 1), nil), "a vote in ballot 0"},
+		"the lower proposer": {acceptor(numbered(5, 1), nil), acceptor(numbered(5, 2), nil),
+			acceptor(numbered(5, 1), nil), "a promise of ballot 5"},
+		"the higher proposer": {acceptor(numbered(5, 1), nil), acceptor(numbered(5, 2), nil),
+			acceptor(numbered(5, 2), nil), ""},
+		"one of two rounds": {acceptor(attempt(5, 1), nil), acceptor(attempt(5, 2), nil), acceptor(attempt(5, 2), nil),
+			"a promise of ballot 5"},
+		"neither of them": {acceptor(attempt(5, 1), nil), acceptor(attempt(5, 2), nil), acceptor(numbered(5, 0), nil), ""},
+	} {
+		key := []byte(ofKey(acceptors))
+		var r Run
+		r.Adopts(speaker(1), &peerv1.Record{Key: key, Value: encoded(t, c.page)}, encoded(t, c.before),
+			disk{string(key): c.has}.has(t))
+		expect(t, name, &r, c.want)
+
+		r = Run{}
+		r.Persists(speaker(1), disk{string(key): c.before}.all(t), protocol.Batch{Mutations: []protocol.Mutation{
+			{Key: key, Value: encoded(t, c.has)},
+		}})
+		if lost := name == "not what was here" || name == "one of two rounds"; lost != (r.Broken != nil) {
+			t.Errorf("%s, and becomes durable: %v", name, r.Broken)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package invariant
+
+import (
+	"math"
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/field"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// past is what any disk has had of an instance.
+type past struct {
+	since    uint64          // the epoch in which it began
+	accepted uint64          // the lowest ballot in which somebody has accepted it; 0: or it is committed
+	agreed   []view.MemberID // to its attributes, as others may count
+}
+
+// noteInstance notes a record of an instance.
+func (r *Run) noteInstance(s Speaker, key, raw []byte) {
+	i := instanceOf(raw)
+	p := r.instances[string(key)]
+	if p == nil {
+		p = &past{since: math.MaxUint64, accepted: math.MaxUint64}
+		if r.instances == nil {
+			r.instances = map[string]*past{}
+		}
+		r.instances[string(key)] = p
+	}
+	p.since = min(p.since, i.since)
+	switch {
+	case i.status == peerv1.Status_COMMITTED:
+		p.accepted = 0
+	case i.status == peerv1.Status_ACCEPTED:
+		p.accepted = min(p.accepted, i.accepted)
+	}
+	if i.agreed && !slices.Contains(p.agreed, s.ID) {
+		p.agreed = append(p.agreed, s.ID)
+	}
+}
+
+// accept holds it that a coordinator which asks for votes for an instance has heard a quorum: of its dependencies, or in
+// a recovery of what was promised and voted. In a joint view, that is one of both sides.
+func (r *Run) accept(s Speaker, m *peerv1.Message, disks Disks) {
+	key := instanceKey(m.Key, m.Instance.GetId())
+	ballot := m.Instance.GetBallot()
+	heard := func(has Records) (known, holds bool) {
+		raw, ok := has(key)
+		if !ok {
+			return true, executed(key, has)
+		}
+		i := instanceOf(raw)
+		if ballot > 0 || i.status != peerv1.Status_PRE_ACCEPTED {
+			return true, i.ballot >= ballot && i.status >= peerv1.Status_PRE_ACCEPTED || ballot > 0 && i.ballot >= ballot
+		}
+		return true, dependsOnAll(m.Instance, raw)
+	}
+	if lack := lacking(s.View, disks, heard); lack != nil {
+		r.broken(s.ID, "asks for votes in ballot %d for %s, and the disks of members %v have promised less or know of more "+
+			"that it depends on", ballot, show(key), lack)
+		return
+	}
+	p := r.instances[string(key)]
+	if ballot == 0 || len(m.Instance.Commands) == 0 || p == nil || p.accepted < ballot {
+		return
+	}
+	author := view.MemberID(register.Writer(m.Instance.GetId().GetWriter()).Member())
+	electorate, n := s.View.Before(), 0
+	for _, id := range p.agreed {
+		if id != author && electorate.Index(id) >= 0 {
+			n++
+		}
+	}
+	if n < electorate.Size()/2 {
+		r.broken(s.ID, "recovers %s, which nobody has accepted and only %d members have agreed to beside its coordinator",
+			show(key), n)
+	}
+}
+
+// dependsOnAll reports whether an instance depends on all that a record of it does.
+func dependsOnAll(i *peerv1.Instance, raw []byte) bool {
+	record := field.Part(raw, 14)
+	all := field.Number(record, 10) <= i.Seq
+	_ = field.Visit(record, func(which int, _ uint64, part []byte) {
+		if which != 5 { // Instance.deps
+			return
+		}
+		writer, number := field.Number(part, 1), field.Number(part, 2)
+		all = all && slices.ContainsFunc(i.Deps, func(d *peerv1.InstanceID) bool {
+			return d.Writer == writer && d.Number >= number
+		})
+	})
+	return all
+}
+
+// forgetsAgreement reports whether a disk forgets that its member has agreed to an instance, which a coordinator may
+// have committed with that: once a change has ended that began after it, nobody has.
+func forgetsAgreement(v *view.View, now, before []byte) bool {
+	is, was := instanceOf(now), instanceOf(before)
+	return was.agreed && !is.agreed && is.status == peerv1.Status_PRE_ACCEPTED && is.since >= v.Since
+}
