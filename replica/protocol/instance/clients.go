@@ -110,13 +110,15 @@ func command(op register.Operation) *peerv1.Command {
 	return c
 }
 
-// roundTrips is how many the answer waited for, but for those of other instances. Where a quorum has to execute, the
-// commit and the executions are one more. A member that is alone has none.
+// roundTrips is how many the answer waited for, but for those of other instances: one at least, as where another member
+// has decided the instance. Where a quorum has to execute, the commit and the executions are one more. A member that is
+// alone has none.
 func (p *clients) roundTrips(d *coordination) int {
+	trips := max(d.roundTrips, min(1, p.Config.View.Size()-1))
 	if p.options.Registers != nil {
-		return min(d.roundTrips+1, d.roundTrips*2)
+		return min(trips+1, trips*2)
 	}
-	return max(d.roundTrips, min(1, p.Config.View.Size()-1))
+	return trips
 }
 
 // giveUpLate answers clients whose deadline is past. What is proposed goes on.
