@@ -11,7 +11,8 @@ import (
 )
 
 // Adopts holds what a member has of a record once it has taken in a page of another member's state: no less than the
-// page, and no less than it had before. In one batch of records several pages may come, and what members do between them.
+// page, and no less than it had before. In one batch of records there may be several pages, of which the disk shows the
+// last.
 func (r *Run) Adopts(s Speaker, page *peerv1.Record, before []byte, has Records) {
 	told, known, err := read(page.Key, page.Value)
 	if r.Broken != nil || !known || err != nil || page.Key[0] == own || page.Key[0] == instances {

@@ -40,8 +40,8 @@ func (r *Run) noteInstance(s Speaker, key, raw []byte) {
 	}
 }
 
-// accept holds it that a coordinator which asks for votes for an instance has heard a quorum: of its dependencies, or in
-// a recovery of what was promised and voted. In a joint view, that is one of both sides.
+// accept holds it that a coordinator which asks for votes for an instance has heard a quorum: of its dependencies, or
+// in a recovery of what was promised and voted. In a joint view, that is one of both sides.
 func (r *Run) accept(s Speaker, m *peerv1.Message, disks Disks) {
 	key := instanceKey(m.Key, m.Instance.GetId())
 	ballot := m.Instance.GetBallot()
@@ -51,14 +51,17 @@ func (r *Run) accept(s Speaker, m *peerv1.Message, disks Disks) {
 			return true, executed(key, has)
 		}
 		i := instanceOf(raw)
-		if ballot > 0 || i.status != peerv1.Status_PRE_ACCEPTED {
-			return true, i.ballot >= ballot && i.status >= peerv1.Status_PRE_ACCEPTED || ballot > 0 && i.ballot >= ballot
+		switch {
+		case ballot > 0:
+			return true, i.ballot >= ballot
+		case i.status == peerv1.Status_PRE_ACCEPTED:
+			return true, dependsOnAll(m.Instance, raw)
 		}
-		return true, dependsOnAll(m.Instance, raw)
+		return true, i.status > peerv1.Status_PRE_ACCEPTED
 	}
 	if lack := lacking(s.View, disks, heard); lack != nil {
-		r.broken(s.ID, "asks for votes in ballot %d for %s, and the disks of members %v have promised less or know of more "+
-			"that it depends on", ballot, show(key), lack)
+		r.broken(s.ID, "asks for votes in ballot %d for %s, and the disks of members %v have promised less, or know of "+
+			"more that it depends on", ballot, show(key), lack)
 		return
 	}
 	p := r.instances[string(key)]
