@@ -46,6 +46,9 @@ const SlowDisk Kind = "slow-disk"
 // Hasty is no fault either: members ask again before they could have been answered.
 const Hasty Kind = "hasty"
 
+// Apart is no fault either: while members change, those who come are cut off again and again.
+const Apart Kind = "apart"
+
 // Mix is no fault either: schedules differ more in what they are made of. Many have few of the kinds of faults, and no
 // changes of members among them, and others many changes, one after the other; few members, or many keys; members that
 // suspect each other at once; clocks that stand still in a pause.
@@ -56,7 +59,7 @@ const Mix Kind = "mix"
 const Directed Kind = "directed"
 
 // Variations are the kinds that say how schedules are drawn, and are no faults.
-func Variations() []Kind { return []Kind{Limits, InFlight, SlowDisk, Hasty, Mix, Directed} }
+func Variations() []Kind { return []Kind{Limits, InFlight, SlowDisk, Hasty, Apart, Mix, Directed} }
 
 // The kinds of faults of worlds with masters and witnesses.
 const (
@@ -83,7 +86,7 @@ const Misread Kind = "misread"
 func Kinds() []Kind {
 	return []Kind{
 		Crash, Torn, Wipe, Partition, Loss, Duplicate, Reorder, Slow, Skew, Pause, OldCopy, Rot, Change, Outage,
-		Limits, InFlight, SlowDisk, Hasty,
+		Limits, InFlight, SlowDisk, Hasty, Apart,
 	}
 }
 

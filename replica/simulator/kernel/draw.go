@@ -34,6 +34,7 @@ const (
 	ForDamage
 	ForHasty
 	ForCompaction
+	ForApart
 )
 
 // NewStream is the source of a purpose under a seed; index tells the streams of one purpose apart.

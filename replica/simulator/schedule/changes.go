@@ -57,6 +57,28 @@ func (s *Schedule) drawChanges(seed uint64, n int, options Options) {
 	}
 }
 
+// drawApart has the newcomers of a change cut off again and again, in one of eight schedules: members decide while one
+// side of a joint view has not heard of what the other one has. It draws from a stream of its own.
+func (s *Schedule) drawApart(n int, options Options) {
+	draw, retry := kernel.NewStream(s.Seed, kernel.ForApart, 0), s.Environment.Retry
+	if !slices.Contains(options.Faults, faults.Apart) || options.Partitioned != nil || !draw.Chance(125) {
+		return
+	}
+	newcomers := uint64(1)<<faults.Newcomers(s.Faults) - 1
+	for _, f := range s.Faults {
+		if f.Kind != faults.Change || f.Join == 0 {
+			continue
+		}
+		for at := f.At; at < f.At+12*retry; {
+			cut := draw.Between(retry/2, 3*retry)
+			s.Faults = append(s.Faults, faults.Fault{
+				Kind: faults.Partition, Everywhere: true, At: at, For: cut, Side: newcomers << n, Rate: 1000 * draw.Below(2),
+			})
+			at += cut + draw.Between(retry/2, 2*retry)
+		}
+	}
+}
+
 // stretch has everything begin later, so that there is time for changes while it goes on.
 func (s *Schedule) stretch(times time.Duration) {
 	s.Settle *= times

@@ -243,6 +243,7 @@ func Draw(seed uint64, options Options) Schedule {
 	s.drawOutage(total, options)
 	s.drawSlowDisk(options)
 	s.drawHasty(options)
+	s.drawApart(n, options)
 	s.drawInFlight(options)
 	s.DrawStale(options.Stale)
 	if options.Regular {

@@ -23,7 +23,7 @@ const (
 	stable = "crash,torn,wipe,partition,loss,duplicate,reorder,slow,skew,pause,old-copy,rot,outage,limits,in-flight," +
 		"slow-disk,hasty"
 	crashes = "crash,torn,partition,loss,reorder,outage,limits,in-flight,slow-disk,hasty"
-	changes = "change,crash,loss,partition,mix,in-flight"
+	changes = "change,crash,loss,partition,mix,in-flight,apart"
 )
 
 // stays is the name of a hunt in which members stay.
