@@ -96,7 +96,7 @@ func (c *Client) issue() {
 	c.begin(op)
 	if !c.anonymous() && (op.Kind == register.RMW || op.Kind == register.Write && c.env.Named) {
 		c.Operation.ID = c.session.next()
-		c.Operation.ID.IssuedAt = epochStart + c.Now.Milliseconds()
+		c.Operation.ID.IssuedAt = epochStart + c.Now.Truncate(c.env.Coarse).Milliseconds()
 	}
 	if op.Kind == register.RMW {
 		if c.Operation.Call.MaxValueBytes == 0 {

@@ -108,7 +108,7 @@ func (nd *Node) holdTrust(s *shard) {
 		return
 	}
 	meets, all, quorum := nd.vouchedFor(s)
-	early := nd.Clock.Read(w.Now) < s.started.Add(fewRetries*nd.Config.Retry)
+	early := nd.Clock.Read(w.Now) < s.started.Add(fewRetries*w.Environment.LeastRetry())
 	if !meets && !all && (early || !quorum) {
 		w.Breaches(fmt.Errorf("%s believes its disk, and only members %v have told it what is known of that",
 			nd.Name(), s.vouching))

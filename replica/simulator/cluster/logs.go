@@ -3,7 +3,6 @@ package cluster
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
@@ -103,65 +102,6 @@ func (nd *Node) judgeStored(shard int, b protocol.Batch) {
 func (w *Cluster) forgetful() bool {
 	t := &w.Environment.Tuning
 	return w.Environment.Partitioned == nil && (t.Sessions != 0 || t.SessionsFor != 0 || t.Answers != 0)
-}
-
-// judgeOutcome judges that a client is told that the outcome of its rmw is not kept only where few are; and if it has
-// an id, which a second attempt of it has too, only where the state of its key says so.
-func (nd *Node) judgeOutcome(who asked, result register.Result) {
-	w, op := nd.World, &who.client.Operation
-	if result.Status != register.Unknown || !strings.HasPrefix(result.Message, "the outcome is not kept any more") ||
-		op.Kind != register.RMW || who.client.Attempt != who.attempt {
-		return
-	}
-	t := &w.Environment.Tuning
-	if t.Sessions == 0 && t.SessionsFor == 0 && t.Answers == 0 && t.AnswerBytes == 0 {
-		w.Breaches(fmt.Errorf("%s tells %s that the outcome of its rmw of %q is not kept, though few were to be",
-			nd.Name(), who.client.Name, op.Key))
-	}
-	if op.ID.Session == 0 || w.Environment.Partitioned != nil {
-		return
-	}
-	shard := nd.place(op.Key)
-	if check.Forgotten(op.ID, op.Key, nd.Shards[shard].journal.Get) {
-		return
-	}
-	for _, other := range w.Nodes {
-		if other.Lost || other.Disks > 1 || check.Forgotten(op.ID, op.Key, other.Shards[shard].Disk.Get) {
-			return // or it may have been on a disk that was lost
-		}
-	}
-	w.Breaches(fmt.Errorf("%s tells %s that the outcome of its rmw of %q is not kept, and no state says that it was "+
-		"forgotten", nd.Name(), who.client.Name, op.Key))
-}
-
-// judgeRefusal judges that nothing but an rmw is refused: no function decides on what is read or written.
-func (nd *Node) judgeRefusal(who asked, result register.Result) {
-	op := &who.client.Operation
-	if result.Status == register.Failed && op.Kind != register.RMW && who.client.Attempt == who.attempt {
-		nd.World.Breaches(fmt.Errorf("%s refuses %s's %v of %q: %s", nd.Name(), who.client.Name, op.Kind, op.Key,
-			result.Message))
-	}
-}
-
-// serves reports whether a member takes operations on: it votes, or asks others whether it may.
-func (nd *Node) serves(s *shard) bool {
-	joiner, ok := s.Protocol.(protocol.Joiner)
-	return ok && (joiner.Voter() || s.Protocol.Doubted())
-}
-
-// judgePatience judges that a member which takes operations on refuses none before its deadline. Fragments that restore
-// no value are a reason to.
-func (nd *Node) judgePatience(who *asked, result register.Result) {
-	w := nd.World
-	patient := who.served && nd.serves(nd.Shards[who.shard]) && w.Environment.Data == 0
-	early := who.deadline == 0 || nd.Clock.Read(w.Now) < who.deadline
-	if result.Status == register.Unavailable && patient && early {
-		w.Breaches(fmt.Errorf("%s refuses an operation before its deadline: %s", nd.Name(), result.Message))
-	}
-	if result.Status == register.Unknown && strings.HasPrefix(result.Message, "the view changed") && early {
-		w.Breaches(fmt.Errorf("%s gives an operation up before its deadline, though it may go on in the next view: %s",
-			nd.Name(), result.Message))
-	}
 }
 
 // JudgeStates judges that the states of members are the same after the same entry of the log, of protocols that

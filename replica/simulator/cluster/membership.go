@@ -127,6 +127,9 @@ func (nd *Node) handOver(position int) {
 			unfinished = append(unfinished, s.Protocol.Unfinished()...)
 		}
 	}
+	for i := range unfinished {
+		nd.judgeUnfinished(&unfinished[i])
+	}
 	nd.Enter(position)
 	nd.dropMessages()
 	left := nd.Asked

@@ -109,12 +109,11 @@ func newNode(w *Cluster, index, site int) *Node {
 		Self:      view.MemberID(index + 1),
 		Functions: w.functions,
 		Limits:    register.DefaultLimits(),
-		Retry:     w.Environment.Retry,
-		Suspect:   w.Environment.Suspect,
 		Seed:      w.Seed*31 + uint64(index),
 		Count:     w.Count,
 		Tuning:    w.Environment.Tuning,
 	}
+	nd.Config.Retry, nd.Config.Suspect = w.Environment.Unpaced()
 	for range w.Environment.Shards {
 		nd.Shards = append(nd.Shards, &shard{Disk: machine.NewDisk()})
 	}
@@ -353,8 +352,11 @@ func (nd *Node) tell(s *shard, now protocol.Instant) {
 	nd.tick(s.Protocol, now)
 }
 
-// tick tells a protocol the time.
+// tick tells a protocol the time, and its pace if that changes.
 func (nd *Node) tick(p protocol.Protocol, now protocol.Instant) {
+	if w := nd.World; w.Environment.Paced {
+		p.Pace(w.Environment.Pace(w.Draws, nd.Index, time.Duration(now)))
+	}
 	if timed, ok := p.(protocol.Timed); ok {
 		moment := nd.World.Now
 		timed.TrueTime(protocol.Interval{Earliest: int64(moment - trueTimeError), Latest: int64(moment + trueTimeError)})

@@ -12,9 +12,10 @@ import (
 type asked struct {
 	client  *clients.Client
 	attempt uint32
-	barrier *barrier // which waits for it; nil: the client does
-	shard   int      // that it was handed to
-	waited  int      // round trips of what the client's operation waited for before it came to its shard
+	barrier *barrier      // which waits for it; nil: the client does
+	shard   int           // that it was handed to
+	kind    register.Kind // of what the shard was asked for
+	waited  int           // round trips of what the client's operation waited for before it came to its shard
 
 	deadline protocol.Instant // by the node's clock; 0: none
 	served   bool             // the member voted, or asked whether it may, when the operation came
@@ -79,6 +80,7 @@ func (nd *Node) complete(completions []protocol.Completion) {
 		}
 		delete(nd.Asked, c.Handle)
 		nd.judgePatience(&who, c.Result)
+		nd.judgeRefusal(&who, c.Result)
 		nd.holdAnswer(&who, c)
 		nd.holdTrips(&who, c)
 		if who.barrier != nil {
@@ -89,7 +91,6 @@ func (nd *Node) complete(completions []protocol.Completion) {
 			nd.World.judgeAnswered(nd, who.client.Operation, c.Result)
 		}
 		nd.judgeOutcome(who, c.Result)
-		nd.judgeRefusal(who, c.Result)
 		nd.respond(who, c.Result.Behind(who.waited))
 	}
 }
@@ -126,12 +127,14 @@ func (nd *Node) hand(op register.Operation, who asked, deadline, now protocol.In
 }
 
 func (nd *Node) request(shard int, op register.Operation, who asked, deadline, now protocol.Instant) {
-	if nd.World.forgetful() {
-		nd.World.requests.Asks(op.ID, op.Key)
+	w := nd.World
+	if w.forgetful() {
+		w.requests.Asks(op.ID, op.Key)
 	}
+	w.largest = max(w.largest, op.Size())
 	nd.handle++
 	s := nd.Shards[shard]
-	who.shard, who.deadline, who.served = shard, deadline, nd.serves(s)
+	who.shard, who.kind, who.deadline, who.served = shard, op.Kind, deadline, nd.serves(s)
 	nd.Asked[nd.handle] = who
 	nd.tell(s, now)
 	s.Protocol.Submit(protocol.Request{Handle: nd.handle, Operation: op, Deadline: deadline})

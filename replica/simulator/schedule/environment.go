@@ -21,6 +21,8 @@ type Environment struct {
 	Sealed         bool          // messages go through their wire format, and must not be changed once sent
 	Retry          time.Duration
 	Suspect        time.Duration
+	Paced          bool          // members learn Retry and Suspect as they run (Pace), now shorter and now longer
+	Coarse         time.Duration // clients' clocks go on in steps of so much; 0: they don't
 	ClientRTT      time.Duration // between a client and the replica at its site
 	Patience       time.Duration // how long clients wait for an attempt; 0: for ever
 	Deadline       time.Duration // what clients give the protocol; 0: none
@@ -115,12 +117,50 @@ func DrawDisks(draw kernel.Stream, n int) []Window {
 }
 
 // drawHasty has members ask again, in one of eight schedules, up to eight times before they could have been answered.
-// Nobody is suspected sooner for that. It draws from a stream of its own.
+// Nobody is suspected sooner for that. In one of eight of the others their pace changes. It draws from streams of its
+// own.
 func (s *Schedule) drawHasty(options Options) {
 	draw, env := kernel.NewStream(s.Seed, kernel.ForHasty, 0), &s.Environment
-	if slices.Contains(options.Faults, faults.Hasty) && env.Suspect >= 2*env.Retry && draw.Chance(125) {
+	switch {
+	case !slices.Contains(options.Faults, faults.Hasty) || env.Suspect < 2*env.Retry:
+	case draw.Chance(125):
 		env.Retry = draw.Between(env.Retry/8, env.Retry)
+	default:
+		env.Paced = kernel.NewStream(s.Seed, kernel.ForHasty, 1).Chance(125)
 	}
+}
+
+// Bounds on the paces of members that learn them, in hundredths of what the environment says; and how many times as long
+// they wait before they have.
+const (
+	leastPace = 12
+	mostPace  = 200
+	unpaced   = 256
+)
+
+// Pace is for how long a member waits at a moment by its clock: it changes now and then.
+func (e *Environment) Pace(
+	draws func(purpose, index uint64) kernel.Stream, member int, at time.Duration,
+) (retry, suspect time.Duration) {
+	since := uint64(at / (2 * e.Suspect))
+	share := time.Duration(leastPace + draws(kernel.ForHasty, uint64(member+1)<<24|since).Below(mostPace-leastPace+1))
+	return e.Retry * share / 100, e.Suspect * share / 100
+}
+
+// Unpaced is for how long members wait that have not learnt their pace.
+func (e *Environment) Unpaced() (retry, suspect time.Duration) {
+	if !e.Paced {
+		return e.Retry, e.Suspect
+	}
+	return unpaced * e.Retry, unpaced * e.Suspect
+}
+
+// LeastRetry is the shortest Retry that a member has.
+func (e *Environment) LeastRetry() time.Duration {
+	if !e.Paced {
+		return e.Retry
+	}
+	return e.Retry * leastPace / 100
 }
 
 // drawSlowDisk has the disks of one site, in one of eight schedules, take up to longer than Retry: an answer that rests

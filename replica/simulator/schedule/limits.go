@@ -25,6 +25,9 @@ func (s *Schedule) drawLimits(options Options) {
 	if log := kernel.NewStream(s.Seed, kernel.ForLimits, 2); log.Chance(300) {
 		s.Environment.Tuning.Uncommitted = []int{1, 64, 256}[log.Below(3)]
 	}
+	if coarse := kernel.NewStream(s.Seed, kernel.ForLimits, 4); coarse.Chance(300) {
+		s.Environment.Coarse = s.Environment.Retry * time.Duration(1+coarse.Below(4))
+	}
 	changes := slices.ContainsFunc(s.Faults, func(f faults.Fault) bool { return f.Kind == faults.Change })
 	if changes || slices.Contains(options.Faults, faults.Change) || slices.Contains(options.Faults, faults.Outage) {
 		// A member of Gus that has forgotten a write tells nothing of it, for good. Where others have left or are lost, too, a
