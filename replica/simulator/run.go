@@ -249,6 +249,7 @@ func (w *run) rest() (check.Class, string) {
 	if why != "" {
 		return check.Unbounded, "all has been quiet for long, and " + why
 	}
+	w.JudgeKept()
 	if class, reason := w.Breach(); class != "" {
 		return class, reason
 	}

@@ -277,6 +277,7 @@ func (h *Holder) curpOwn() *peerv1.PartitionRecord {
 const (
 	partitionServed = 3
 	partitionFloor  = 6
+	entryOfTerm     = 1
 	entrySession    = 4
 	entryNumber     = 5
 )

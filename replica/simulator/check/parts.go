@@ -149,8 +149,23 @@ func Split(parent, child *Holder, term uint64, gives func(key []byte) bool) erro
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(child.Records)) {
-		if _, has := parent.Records[key]; ofState(key) && !has {
-			return fail("with the record %q, which the other one does not have", key)
+		if _, has := parent.Records[key]; ofState(key) && (!has || !given(key)) {
+			return fail("with the record %q, which the other one keeps, or does not have", key)
+		}
+	}
+	return nil
+}
+
+// Dropped judges that a partition which notes that it dropped what it had given to others has none of that any more.
+func Dropped(parent *Holder, before map[string][]byte, shards uint32, gives func(key []byte) bool) error {
+	had := Holder{Records: before}
+	if had.curpOwn().GetShards() >= shards || parent.curpOwn().GetShards() < shards {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(parent.Records)) {
+		if key[0] == curpRegister && gives([]byte(key[1:])) {
+			return fmt.Errorf("member %d, partition %d: it notes to have dropped what it has given, and has the record %q",
+				parent.Member, parent.Shard, key)
 		}
 	}
 	return nil

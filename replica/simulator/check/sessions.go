@@ -21,7 +21,7 @@ const (
 )
 
 // Sessions holds the state of a key that a member stores against the one before it on its disk: it remembers no
-// more sessions and answers than it may, and those of the latest; of what it forgets, it knows that it may have
+// more sessions and answers than it may, nor longer ones, and those of the latest; of what it forgets, it knows that it may have
 // been there; and what a request was answered stays the answer.
 // Of a session it takes no request for over that came before what its client has acknowledged and what is too much.
 func (q *Requests) Sessions(t *protocol.Tuning, key, before, after []byte) error {
@@ -34,6 +34,11 @@ func (q *Requests) Sessions(t *protocol.Tuning, key, before, after []byte) error
 	}
 	if key[0] != paxosState && old.UnmarshalVT(before) != nil {
 		return nil
+	}
+	if key[0] == paxosState {
+		if err := keepsFew(state); err != nil {
+			return fmt.Errorf("the state of key %q: %w", key[1:], err)
+		}
 	}
 	if err := remembers(t, state); err != nil {
 		return fmt.Errorf("the state of key %q: %w", key[1:], err)
@@ -150,8 +155,18 @@ func remembers(t *protocol.Tuning, state *peerv1.KeyState) error {
 	if most := cmp.Or(t.Sessions, 1024); len(state.Sessions) > most {
 		return fmt.Errorf("it remembers %d sessions, and may %d", len(state.Sessions), most)
 	}
+	latest := int64(0)
 	for _, s := range state.Sessions {
+		latest = max(latest, s.SeenAt)
+	}
+	for _, s := range state.Sessions {
+		long := func(d *peerv1.Done) bool { return len(d.Answer.GetValue()) > cmp.Or(t.AnswerBytes, 16<<10) }
 		switch {
+		case s.SeenAt < latest-cmp.Or(t.SessionsFor.Milliseconds(), 10*60*1000):
+			return fmt.Errorf("it remembers session %d, last seen at %d, and one that was seen at %d", s.Session, s.SeenAt,
+				latest)
+		case slices.ContainsFunc(s.Done, long):
+			return fmt.Errorf("it remembers an answer of session %d that is longer than may be", s.Session)
 		case state.Horizon != 0 && (seen{s.SeenAt, s.Session}).compare(horizon) <= 0:
 			return fmt.Errorf("it remembers session %d, last seen at %d, and has forgotten one that "+
 				"was seen later, at %d", s.Session, s.SeenAt,
@@ -165,6 +180,23 @@ func remembers(t *protocol.Tuning, state *peerv1.KeyState) error {
 	for _, e := range state.Executed {
 		if id := e.GetId(); len(e.Answers) == 0 && e.Reads == 0 && id.GetNumber() == 0 {
 			return fmt.Errorf("it remembers that something of writer %d was executed, and not what", id.GetWriter())
+		}
+	}
+	return nil
+}
+
+// keepsFew judges the answers that a state keeps of the last batch of each member: each vote carries them.
+func keepsFew(state *peerv1.KeyState) error {
+	for _, e := range state.Executed {
+		all := 0
+		for _, a := range e.Answers {
+			all += len(a.Value)
+			if len(a.Value) > 16<<10 {
+				return fmt.Errorf("it keeps an answer of %d bytes of a batch of writer %d", len(a.Value), e.GetId().GetWriter())
+			}
+		}
+		if all > 64<<10 {
+			return fmt.Errorf("it keeps %d bytes of answers of a batch of writer %d", all, e.GetId().GetWriter())
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package check
 
 import (
 	"testing"
+	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
@@ -33,5 +34,48 @@ func TestWhatASessionHasAskedForIsNotOver(t *testing.T) {
 	q.Asks(register.ID{Session: 7, Number: 6, FirstIncomplete: 4}, "k")
 	if err := q.Sessions(few, []byte("kk"), state(4, 5), state(6, 6)); err != nil {
 		t.Errorf("an answer that is one too many: %v", err)
+	}
+}
+
+// Of the answers of a batch a state keeps few bytes, and sessions no longer than they may be.
+func TestStatesAreBounded(t *testing.T) {
+	record := func(state *peerv1.KeyState) []byte {
+		table, err := state.MarshalVT()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := (&peerv1.RMWPaxosRecord{Table: table}).MarshalVT()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	batch := func(sizes ...int) *peerv1.KeyState {
+		e := &peerv1.Executed{Id: &peerv1.InstanceID{Writer: 1, Number: 1}}
+		for _, n := range sizes {
+			e.Answers = append(e.Answers, &peerv1.Answer{Value: make([]byte, n)})
+		}
+		return &peerv1.KeyState{Executed: []*peerv1.Executed{e}}
+	}
+	seen := func(first, second int64) *peerv1.KeyState {
+		return &peerv1.KeyState{Sessions: []*peerv1.Session{{Session: 7, SeenAt: first}, {Session: 8, SeenAt: second}}}
+	}
+	const longest = 16 << 10
+	for _, c := range []struct {
+		name  string
+		state *peerv1.KeyState
+		right bool
+	}{
+		{"the longest answers", batch(longest, longest, longest, longest), true},
+		{"a longer one", batch(longest + 1), false},
+		{"too many", batch(longest, longest, longest, longest, 1), false},
+		{"two sessions", seen(1, 11), true},
+		{"one that is too old", seen(1, 12), false},
+	} {
+		var q Requests
+		err := q.Sessions(&protocol.Tuning{SessionsFor: 10 * time.Millisecond}, []byte("pk"), nil, record(c.state))
+		if (err == nil) != c.right {
+			t.Errorf("%s: %v", c.name, err)
+		}
 	}
 }

@@ -45,6 +45,7 @@ type Cluster struct {
 	breach     error // the first of those that Breaches was told of
 	invariants invariant.Run
 	requests   check.Requests
+	unsynced   int // the most entries that a master had which were not synced
 	largest    int // operation that a shard was asked for, in bytes of values and arguments
 
 	Stops map[uint64]schedule.Stop // at fsyncs, by their numbers

@@ -73,8 +73,8 @@ func (w *Cluster) judgeAnswered(nd *Node, op register.Operation, result register
 	}
 }
 
-// judgeStored judges what a member stores: what only grows, of a log, and of sessions, where so few are remembered that
-// some are forgotten.
+// judgeStored judges what a member stores: what only grows, of a log, and of sessions and answers, where so few
+// are remembered that some are forgotten, or some are long.
 func (nd *Node) judgeStored(shard int, b protocol.Batch) {
 	w, h := nd.World, nd.holder(shard)
 	breaks := func(err error) {
@@ -90,7 +90,7 @@ func (nd *Node) judgeStored(shard int, b protocol.Batch) {
 	case !nd.Lost:
 		breaks(h.Forgets(&b))
 	}
-	if !w.forgetful() {
+	if !w.forgetful() && (partitioned || w.largest <= keptForSure) {
 		return
 	}
 	for _, m := range b.Mutations {

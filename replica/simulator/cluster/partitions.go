@@ -129,6 +129,7 @@ func (nd *Node) inspect(s *shard) {
 	}
 	nd.holdLease(s, &st)
 	nd.holdSynced(s, &st)
+	w.unsynced = max(w.unsynced, st.Unsynced)
 	if st.Unsynced > w.Environment.Partitioned.Sync.After+unsyncedSlack*len(w.Clients.All) {
 		w.Fail("%s has %d operations of partition %d that are not synced, and begins to sync after %d",
 			nd.Name(), st.Unsynced, st.Partition, w.Environment.Partitioned.Sync.After)
@@ -241,6 +242,7 @@ func (nd *Node) divide() {
 	before := map[int]map[string][]byte{} // what disks had of partitions that were split off; never ranged over
 	for _, d := range nd.Config.View.Divided() {
 		before[d.Child] = maps.Clone(nd.Shards[d.Child].Disk.Records)
+		before[d.Parent] = maps.Clone(nd.Shards[d.Parent].Disk.Records)
 	}
 	for range 2 { // interrupted, it is done anew by the next process
 		given, err := w.Environment.Partitioned.Protocol.Divide(nd.Config.View, protocol.Disks{
@@ -278,9 +280,37 @@ func (nd *Node) judgeSplits(before map[int]map[string][]byte) {
 	v := nd.Config.View
 	for _, d := range v.Divided() {
 		parent, child := nd.holder(d.Parent), nd.holder(d.Child)
-		nd.World.Breaches(check.Kept(child, before[d.Child], d.Term))
-		nd.World.Breaches(check.Split(parent, child, d.Term, func(key []byte) bool {
+		gives := func(key []byte) bool {
 			return view.Shard(register.Hash(key), v.FoundedPartitions(), d.Child+1) == d.Child
-		}))
+		}
+		nd.World.Breaches(check.Kept(child, before[d.Child], d.Term))
+		nd.World.Breaches(check.Split(parent, child, d.Term, gives))
+		nd.World.Breaches(check.Dropped(parent, before[d.Parent], uint32(d.Child)+1, gives))
 	}
 }
+
+// JudgeKept judges what members keep of partitions once all is quiet.
+func (w *Cluster) JudgeKept() {
+	if w.Environment.Partitioned == nil {
+		return
+	}
+	sync := w.Environment.Partitioned.Sync.WithDefaults()
+	b := &check.Bounds{
+		Tuning: &w.Environment.Tuning, Entries: min(keptEntries, sync.Kept), Unsynced: uint64(w.unsynced) + unsyncedSlack,
+		InFlight: max(w.Environment.InFlight, 1),
+	}
+	for _, nd := range w.resting() {
+		for i, s := range nd.Running() {
+			p, is := s.Protocol.(protocol.Partitioned)
+			if !is {
+				continue
+			}
+			if err := nd.holder(i).Keeps(b, p.PartitionStatus().Role != protocol.Master); err != nil {
+				w.Breaches(fmt.Errorf("%s, partition %d: %w", nd.Name(), i, err))
+			}
+		}
+	}
+}
+
+// keptEntries is how many entries of a log members keep at most without a need.
+const keptEntries = 512

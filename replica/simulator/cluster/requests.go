@@ -128,7 +128,7 @@ func (nd *Node) hand(op register.Operation, who asked, deadline, now protocol.In
 
 func (nd *Node) request(shard int, op register.Operation, who asked, deadline, now protocol.Instant) {
 	w := nd.World
-	if w.forgetful() {
+	if w.Environment.Partitioned == nil {
 		w.requests.Asks(op.ID, op.Key)
 	}
 	w.largest = max(w.largest, op.Size())

@@ -39,6 +39,9 @@ func (s *Schedule) drawLimits(options Options) {
 	if draw.Chance(700) {
 		s.growValues(draw)
 	}
+	if answers := kernel.NewStream(s.Seed, kernel.ForLimits, 5); answers.Chance(30) {
+		s.growAnswers(answers)
+	}
 }
 
 // manyStarts are numbers of starts that a disk comes to during a schedule, or after it: 16 bits, and nearly the most
@@ -89,12 +92,30 @@ var (
 	largest   = []int{17 << 10, 65 << 10}
 )
 
+// growAnswers has rmws answer values that are nearly as large as an answer may be to be kept, or larger.
+func (s *Schedule) growAnswers(draw kernel.Stream) {
+	for _, plan := range s.Clients {
+		for i := range plan.Operations {
+			call := &plan.Operations[i].Operation.Call
+			if call.Function == register.CompareAndSwap || call.Function == register.SetIfAbsent {
+				call.Function, call.Args = register.GetAndSet, call.Args[len(call.Args)-1:]
+			}
+		}
+	}
+	s.growTo(draw, []int{15 << 10, 17 << 10}[draw.Below(2)], 300+draw.Below(600))
+}
+
 // growValues makes some of the values larger.
 func (s *Schedule) growValues(draw kernel.Stream) {
 	size, rate := someSizes[draw.Below(len(someSizes))], 200+draw.Below(600)
 	if draw.Chance(30) {
 		size, rate = largest[draw.Below(len(largest))], 20+draw.Below(100)
 	}
+	s.growTo(draw, size, rate)
+}
+
+// growTo makes so many of 1000 values as large as that.
+func (s *Schedule) growTo(draw kernel.Stream, size, rate int) {
 	larger := map[string]register.Value{} // by the value before; never ranged over
 	grow := func(value []byte) register.Value {
 		if _, known := larger[string(value)]; !known {
