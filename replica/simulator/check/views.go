@@ -428,14 +428,14 @@ func (e *electorate) restorable(before, after int, fetched members) bool {
 	return true
 }
 
-// judgeRelaxed judges relaxed quorums of so many members, for each number that may be lost: enough are left to
-// write and to hold a write, any two reads meet, and who wrote what so many others hold hears of a majority that
-// holds it.
+// judgeRelaxed judges relaxed quorums of so many members, for each number that may be lost: up to five have none, enough
+// are left to write and to hold a write, any two reads meet, and who wrote what so many others hold hears of a majority
+// that holds it.
 func judgeRelaxed(e *electorate) error {
 	n := e.all.size()
 	for f := range n {
 		r, some := view.RelaxedFor(n, f)
-		if some && (f == 0 || 2*r.Read <= n || r.Write > n-f || r.Hold > n-f || r.Hold+r.Write-n < r.Read-1 ||
+		if some && (n <= 5 || f == 0 || 2*r.Read <= n || r.Write > n-f || r.Hold > n-f || r.Hold+r.Write-n < r.Read-1 ||
 			2*(n-r.Write) > r.Read) {
 			return fmt.Errorf("of %d members, of whom %d may be lost, the relaxed quorums are %+v", n, f, r)
 		}

@@ -132,6 +132,9 @@ func (nd *Node) request(shard int, op register.Operation, who asked, deadline, n
 		w.requests.Asks(op.ID, op.Key)
 	}
 	w.largest = max(w.largest, op.Size())
+	if op.Kind == register.Write && w.judged() {
+		w.invariants.Asks(op.Key, op.Value)
+	}
 	nd.handle++
 	s := nd.Shards[shard]
 	who.shard, who.kind, who.deadline, who.served = shard, op.Kind, deadline, nd.serves(s)

@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 
 	"github.com/georegister/georegister/replica/protocol"
@@ -52,7 +53,7 @@ func (r *Run) Persists(s Speaker, disks Disks, b protocol.Batch) {
 				now := gusRecord{m.Value, writes(r.writes[0][:0], m.Value)}
 				then := gusRecord{before, writes(r.writes[1][:0], before)}
 				r.writes = [2][]aWrite{now.writes, then.writes}
-				why = now.lacks(then)
+				why = cmp.Or(now.unnamed(), now.lacks(then))
 				r.settle(s, m.Key, now, then, disks)
 				r.copies(s, m.Key, now, after(disk, b))
 			}
@@ -133,6 +134,23 @@ func (r gusRecord) final() bool {
 		}
 	}
 	return true
+}
+
+// unnamed is what a record has without saying of which write that is: each tag has a timestamp and a writer, and a
+// write has a tag that it began with.
+func (r gusRecord) unnamed() string {
+	half := func(timestamp, writer int) bool {
+		return field.Number(r.raw, timestamp) == 0 != (field.Number(r.raw, writer) == 0)
+	}
+	if half(1, 2) || half(forgotten, forgottenWriter) {
+		return "a tag without a timestamp or without a writer"
+	}
+	for _, w := range r.writes {
+		if w.origin.Timestamp == 0 || w.origin.Writer == 0 {
+			return fmt.Sprintf("something of a write that began with tag %v", w.origin)
+		}
+	}
+	return ""
 }
 
 // settle holds it that a tag is final against the disks, where a member takes it for final as news: a quorum has it,

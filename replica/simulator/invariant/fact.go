@@ -206,8 +206,8 @@ func executedLacks(now, before []byte) (why string) {
 	return why
 }
 
-// forgotten is the number of the field GusRecord.forgotten.
-const forgotten = 7
+// The numbers of the fields GusRecord.forgotten and GusRecord.forgotten_writer.
+const forgotten, forgottenWriter = 7, 8
 
 // aWrite is what a record of Gus has of a write that is not known to be final.
 type aWrite struct {

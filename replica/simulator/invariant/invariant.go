@@ -3,6 +3,7 @@
 //	a disk never goes back                    disk.go
 //	a member says only what its disk has      claim.go
 //	a name has one value                      name.go
+//	a write has one name                      write.go
 //	a proposal or an answer rests on a quorum quorum.go
 //
 // and of large values that are stored as fragments, which are no records of a register: fragment.go.
@@ -19,6 +20,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/wire"
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -32,21 +34,28 @@ type Run struct {
 	said, left *peerv1.Message // the last ones: most go to several members
 	writes     [2][]aWrite     // space for those of a record, and of the one before it
 
-	named     map[name]content             // what names stand for; never ranged over
-	questions map[question][]claim         // what is claimed by whoever answers; never ranged over
-	granted   map[proposal][]view.MemberID // who has promised a ballot; never ranged over
-	voted     map[proposal][]view.MemberID // and voted in it; never ranged over
-	proposed  map[proposal]choice          // what was proposed in it; never ranged over
-	held      map[held]bool                // what a quorum has; never ranged over
-	chosen    map[string]choice            // by key: the latest choice that is known; never ranged over
-	final     map[tag]bool                 // of Gus; never ranged over
-	committed map[string]bool              // by the key of an instance's record; never ranged over
-	instances map[string]*past             // by the key of an instance's record; never ranged over
-	reached   map[string][]reached         // by key: how far it was in each epoch; never ranged over
-	asked     map[vote]bool                // who was asked for a vote; never ranged over
-	voters    map[diskNumber]string        // the disks that have voted under a number; never ranged over
-	stored    map[value]bool               // by enough, each its fragment; never ranged over
-	counting  map[uint64]bool              // epochs in which members of Gus count holders of tags; never ranged over
+	named     map[name]content                // what names stand for; never ranged over
+	questions map[question][]claim            // what is claimed by whoever answers; never ranged over
+	granted   map[proposal][]view.MemberID    // who has promised a ballot; never ranged over
+	voted     map[proposal][]view.MemberID    // and voted in it; never ranged over
+	proposed  map[proposal]choice             // what was proposed in it; never ranged over
+	held      map[held]bool                   // what a quorum has; never ranged over
+	chosen    map[string]choice               // by key: the latest choice that is known; never ranged over
+	final     map[tag]bool                    // of Gus; never ranged over
+	committed map[string]bool                 // by the key of an instance's record; never ranged over
+	instances map[string]*past                // by the key of an instance's record; never ranged over
+	reached   map[string][]reached            // by key: how far it was in each epoch; never ranged over
+	asked     map[vote]bool                   // who was asked for a vote; never ranged over
+	voters    map[diskNumber]string           // the disks that have voted under a number; never ranged over
+	requested map[written]int                 // how often clients have asked for a write; never ranged over
+	given     map[written][]register.Carstamp // what its writes were given; never ranged over
+	began     map[tag]register.Carstamp       // of Gus, by a later tag: the one that its write began with; never ranged over
+	ended     map[tag]register.Carstamp       // by the one that it began with: the one that it has for good; never ranged over
+	latest    map[string]register.Carstamp    // by key: the largest of final; never ranged over
+	begun     map[value]bool                  // large values that were begun; never ranged over
+	over      map[value]bool                  // before their metadata was written; never ranged over
+	stored    map[value]register.Carstamp     // by enough, each its fragment: with the tag of the metadata; never ranged over
+	counting  map[uint64]bool                 // epochs in which members of Gus count holders of tags; never ranged over
 }
 
 // Speaker is a member that says something.
@@ -76,9 +85,12 @@ func (r *Run) Leaves(s Speaker, m *peerv1.Message, disks Disks) {
 	r.left = m
 	r.ask(s, m)
 	r.name(s, m)
+	r.give(s, m)
+	r.tell(s, m)
 	r.propose(s, m, disks)
 	r.decide(s, m, disks)
 	r.store(s, m, disks)
+	r.letGo(s, m)
 	if m.Kind == peerv1.Kind_GUS_FINAL || m.Gus.GetFinal() {
 		r.noteFinal(m.Key, wire.Of(m).Carstamp)
 	}

@@ -192,18 +192,24 @@ type tag struct {
 // noteFinal notes a tag that a member takes for its write's last one.
 func (r *Run) noteFinal(key []byte, c register.Carstamp) {
 	if r.final == nil {
-		r.final = map[tag]bool{}
+		r.final, r.latest = map[tag]bool{}, map[string]register.Carstamp{}
 	}
 	r.final[tag{string(key), c}] = true
+	if r.latest[string(key)].Less(c) {
+		r.latest[string(key)] = c
+	}
 }
 
-// Chosen holds it that a tag of Gus that is answered is its write's for good: who answers, or anybody, has taken it for
+// Chosen holds it that a tag of Gus that is answered is its write's for good, and no other one is: who answers, or anybody, has taken it for
 // that, or to hold it is to vote for it, since its write began in this very view; with relaxed quorums, so many hold it
 // that its writer can't change it. A register that is past it by now tells nothing.
 func (r *Run) Chosen(s Speaker, key string, c register.Carstamp, disks Disks, has Records) {
 	record := recordKey(undecided, []byte(key))
 	raw, gus := has(record)
-	if r.Broken != nil || !gus || c.IsZero() || r.final[tag{key, c}] {
+	if r.Broken != nil || !gus || c.IsZero() {
+		return
+	}
+	if r.answeredWith(s, key, c); r.final[tag{key, c}] {
 		return
 	}
 	if is := recordOfGus(raw); c.Less(is.tag()) || is.tag() == c && is.final() {

@@ -77,6 +77,19 @@ type aRegister struct {
 	values   [][]byte // the register's first, then those that were voted for
 }
 
+// registerOf reads a GusRecord. Of one that is damaged, whoever uses it says so.
+func registerOf(raw []byte) (r aRegister) {
+	var record peerv1.GusRecord
+	_ = record.UnmarshalVT(raw)
+	is := recordOfGus(raw)
+	r.carstamp, r.final = is.tag(), is.final()
+	r.values = append(r.values, record.Value)
+	for _, w := range record.Writes {
+		r.values = append(r.values, w.Value)
+	}
+	return r
+}
+
 func fragmentsOf(d Resting) fragments {
 	f := fragments{
 		Resting: d, number: max(field.Number(d.Records[string([]byte{own})], 1), 1),
@@ -85,19 +98,8 @@ func fragmentsOf(d Resting) fragments {
 	for _, key := range slices.Sorted(maps.Keys(d.Records)) {
 		raw := d.Records[key]
 		if key[0] == undecided {
-			var record peerv1.GusRecord
-			if record.UnmarshalVT(raw) != nil {
-				continue // whoever reads it says so
-			}
-			var r aRegister
-			is := recordOfGus(raw)
-			r.carstamp, r.final = is.tag(), is.final()
-			r.values = append(r.values, record.Value)
-			for _, w := range record.Writes {
-				r.values = append(r.values, w.Value)
-			}
 			f.keys = append(f.keys, key[1:])
-			f.registers[key[1:]] = r
+			f.registers[key[1:]] = registerOf(raw)
 		} else if of, ok := valueOf([]byte(key)); ok && key[0] == known {
 			f.values = append(f.values, of)
 			f.known[of] = stateOf(raw)
