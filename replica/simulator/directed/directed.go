@@ -78,6 +78,9 @@ var kinds = []Kind{
 	{"tags-preempted", []string{"gus"}, five, "a writer takes another tag while others decide the first", of(TagsPreempted)},
 	{"tags-outvoted", []string{"gus"}, five, "the same, and both have votes", of(TagsOutvoted)},
 
+	{"writes-forgotten", []string{"gus"}, four, "four members forget writes that others ask about", forgotten(4)},
+	{"writes-forgotten-by-seven", []string{"gus-relaxed"}, seven, "so do seven with relaxed quorums", forgotten(7)},
+
 	{"promises-forgotten", rounds, three, "a proposer crashes before its promise is on its disk", of(PromisesForgotten)},
 	{"votes-copied", rounds, five, "who has lost its disk copies what a minority has voted for", of(VotesCopied)},
 	{"votes-of-formers", rounds, five, "members leave, so that a minority that has voted is none", of(VotesOfFormers)},
@@ -110,7 +113,9 @@ var kinds = []Kind{
 // Numbers of members.
 var (
 	three       = []int{3}
+	four        = []int{4}
 	five        = []int{5}
+	seven       = []int{7}
 	threeOrFive = []int{3, 5}
 )
 
@@ -125,6 +130,10 @@ func oldWitnesses(kind faults.Kind) func(uint64, schedule.Options) schedule.Sche
 
 func oldCopies(kind faults.Kind) func(uint64, schedule.Options) schedule.Schedule {
 	return of(func(seed uint64) schedule.Schedule { return OldCopies(seed, kind) })
+}
+
+func forgotten(members int) func(uint64, schedule.Options) schedule.Schedule {
+	return of(func(seed uint64) schedule.Schedule { return WritesForgotten(seed, members) })
 }
 
 // Kinds lists all kinds. The caller must not change it.
@@ -151,7 +160,10 @@ func Draws(all []Kind) (draws []schedule.Directed) {
 	return draws
 }
 
-// Draw is the schedule of a seed with as many members as the options say.
+// Draw is the schedule of a seed with as many members as the options say, or as many as all of its kind have.
 func (k Kind) Draw(seed uint64, options schedule.Options) schedule.Schedule {
+	if len(k.Members) == 1 {
+		return k.draw(seed, options)
+	}
 	return ofSize(options.Members, seed, func(seed uint64) schedule.Schedule { return k.draw(seed, options) })
 }
