@@ -29,6 +29,7 @@ type simulateFlags struct {
 	profile  string
 	clients  int
 	think    time.Duration
+	sync     time.Duration // that an fsync takes; 0: what a disk with power-loss protection takes
 	workload string
 	conflict float64
 	keys     string
@@ -166,6 +167,8 @@ func newSimulateCommand() *cobra.Command {
 	flags.StringVar(&f.rtt, "rtt", "", "sites and round trips of one's own, such as a-b=72ms,a-c=151ms,b-c=88ms")
 	flags.IntVar(&f.clients, "clients", 16, "closed-loop clients at each site, at most 10000")
 	flags.DurationVar(&f.think, "think", 0, "how long a client rests between two operations")
+	flags.DurationVar(&f.sync, "fsync", 0,
+		"how long each write to a disk takes, as to one as slow as a round trip (default: about 0.2 ms)")
 	flags.StringVar(&f.workload, "workload", "ycsb-a",
 		"the mix: "+strings.Join(workload.MixNames(), ", ")+", or READ:WRITE:RMW weights")
 	flags.Float64Var(&f.conflict, "conflict", defaults.Conflict,
@@ -323,46 +326,10 @@ func (f simulateFlags) experiment(s simulated) (simulator.Experiment, error) {
 	}
 	spec.Conflict, spec.Stale, spec.ValueBytes = f.conflict, f.stale, f.values
 	x := simulator.Experiment{
-		Network: network, Clients: f.clients, Think: f.think, Workload: spec, Duration: f.duration, Seed: f.seed,
+		Network: network, Clients: f.clients, Think: f.think, Sync: f.sync, Workload: spec, Duration: f.duration,
+		Seed: f.seed,
 	}
 	return x, checkExperiment(x)
-}
-
-// progress tells now and then how far an experiment is.
-func progress(out io.Writer, duration time.Duration) func(time.Duration, int) {
-	told := time.Now()
-	return func(now time.Duration, operations int) {
-		if time.Since(told) < tellEvery {
-			return
-		}
-		told = time.Now()
-		fmt.Fprintf(out, "%v of %v of virtual time, %d operations\n", now.Round(time.Second), duration, operations)
-	}
-}
-
-// checkExperiment refuses what is beyond the bounds of an experiment, and names the flag that is wrong.
-func checkExperiment(x simulator.Experiment) error {
-	switch conflict := x.Workload.Conflict; {
-	case x.Think < 0:
-		return fmt.Errorf("--think: %v; a client rests for 0 or longer", x.Think)
-	case !(conflict >= 0 && conflict <= 1): // also what is not a number
-		return fmt.Errorf("--conflict: %v is no probability; give 0 to 1, such as 0.02 for 2%%", conflict)
-	case x.Network.Largest() > maxRTT:
-		return fmt.Errorf("--rtt: the longest round trip is %v; give at most %v", x.Network.Largest(), maxRTT)
-	case x.Clients < 1:
-		return fmt.Errorf("--clients: %d clients at each site; give at least 1", x.Clients)
-	case x.Clients > maxClients:
-		return fmt.Errorf("--clients: %d clients at each site; give at most %d", x.Clients, maxClients)
-	case x.Workload.ValueBytes < 0, x.Workload.ValueBytes > register.DefaultLimits().ValueBytes:
-		return fmt.Errorf("--value-bytes: %d; give 0 to %d", x.Workload.ValueBytes, register.DefaultLimits().ValueBytes)
-	case x.Duration > maxDuration:
-		return fmt.Errorf("--duration: %v of virtual time; give at most %v: what all clients saw is held in memory, "+
-			"and figures settle within minutes", x.Duration, maxDuration)
-	}
-	if err := x.Workload.Validate(); err != nil {
-		return fmt.Errorf("--value-bytes with this --workload: %w", err)
-	}
-	return nil
 }
 
 // protocolHelp lists what --protocol takes.

@@ -19,8 +19,8 @@ const tellEvery = 2 * time.Second
 // ofExperiments are the flags that describe an experiment, and say nothing of other runs.
 func ofExperiments() []string {
 	return []string{
-		"profile", "rtt", "clients", "think", "workload", "conflict", "keys", "value-bytes", "stale", "duration",
-		"history",
+		"profile", "rtt", "clients", "think", "fsync", "workload", "conflict", "keys", "value-bytes", "stale",
+		"duration", "history",
 	}
 }
 

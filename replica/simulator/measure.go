@@ -30,6 +30,7 @@ type Experiment struct {
 	Clients    int             // at each site
 	Workload   workload.Spec
 	Think      time.Duration // how long a client rests between two operations
+	Sync       time.Duration // that an fsync takes; 0: little
 	Duration   time.Duration // virtual; the first and the last twelfth are left out of the figures
 	Seed       uint64
 	Faults     []faults.Kind // injected all the time, except in the end; none for figures
@@ -185,6 +186,10 @@ func (x Experiment) environment() schedule.Environment {
 		Regular:   x.Regular,
 		Losses:    x.Losses,
 		Data:      x.Data,
+	}
+	if x.Sync > 0 {
+		env.Disks = slices.Repeat([]schedule.Window{{Low: x.Sync, High: x.Sync}}, len(env.Disks))
+		env.Retry += 4 * x.Sync
 	}
 	env.Suspect = 3 * env.Retry
 	if x.Partitions != nil {

@@ -58,8 +58,13 @@ const Mix Kind = "mix"
 // beside it all are.
 const Directed Kind = "directed"
 
+// Plain is no fault either: schedules are plain runs of few operations in which nothing is drawn but a few of the other
+// kinds that are listed with it. Of two versions of the program that differ in little, most of what such a schedule
+// costs is the same.
+const Plain Kind = "plain"
+
 // Variations are the kinds that say how schedules are drawn, and are no faults.
-func Variations() []Kind { return []Kind{Limits, InFlight, SlowDisk, Hasty, Apart, Mix, Directed} }
+func Variations() []Kind { return []Kind{Limits, InFlight, SlowDisk, Hasty, Apart, Mix, Directed, Plain} }
 
 // The kinds of faults of worlds with masters and witnesses.
 const (

@@ -35,6 +35,7 @@ const (
 	ForHasty
 	ForCompaction
 	ForApart
+	ForPlain
 )
 
 // NewStream is the source of a purpose under a seed; index tells the streams of one purpose apart.

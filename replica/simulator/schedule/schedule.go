@@ -177,6 +177,9 @@ func Draw(seed uint64, options Options) Schedule {
 	if s, is := directed(seed, options); is {
 		return s
 	}
+	if slices.Contains(options.Faults, faults.Plain) {
+		return drawPlain(seed, options)
+	}
 	options, mix := mixed(seed, options)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 0)
 	n := options.Members[draw.Below(len(options.Members))]

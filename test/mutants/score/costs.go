@@ -23,8 +23,12 @@ import (
 // cost more that this happens by chance in one of a hundred million comparisons: a sign test.
 const byChance = 1e-8
 
-// overall is how many times what they were the costs of the schedules that differ have to be, in sum.
-const overall = 1.005
+// How many times what they were the costs of the schedules that differ have to be, in sum: of random ones, and of drawn
+// plain runs, in which less else costs anything.
+const (
+	overall      = 1.005
+	overallPlain = 1.001
+)
 
 // measures are what is compared of a cost, by what people are told, with how much more of it is little in a plain run.
 var measures = []struct {
@@ -147,8 +151,8 @@ func (c *comparison) add(was, is []simulator.Cost) {
 	}
 }
 
-// verdict says what schedules cost more of than they did, or nothing.
-func (c *comparison) verdict() string {
+// verdict says what schedules cost more of than they did, at least so many times as much of it, or nothing.
+func (c *comparison) verdict(overall float64) string {
 	for i, t := range c.measured {
 		if chance(t.more, t.differ) < byChance && t.is > t.was*overall {
 			return fmt.Sprintf("%s: in %d of %d schedules that differ, %s and not %s in the mean", measures[i].what, t.more,

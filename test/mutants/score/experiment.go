@@ -14,11 +14,11 @@ import (
 // experiment is a run without faults. What a mutant makes slower or costlier in it is found: latencies are what a fast
 // path, or to ask the nearest alone, is for, and no history tells of them, nor of messages that nobody needs, of what
 // they need not say, or of memory that is never let go.
-type experiment struct{ by, sites, workload, conflict, bytes, think string }
+type experiment struct{ by, sites, workload, conflict, bytes, think, sync string }
 
 // experiments are of every number of sites, share of operations on one key, and mix of operations, but for mixes that
-// differ little while keys are seldom shared; of values too large for some messages; and of so few operations that what
-// members do at rest counts.
+// differ little while keys are seldom shared; of values too large for some messages; of so few operations that what
+// members do at rest counts; and with disks as slow as a round trip, where to wait for one once too often shows.
 func experiments() (all []experiment) {
 	mixes := []struct{ by, workload string }{
 		{"reads and writes", "ycsb-a"}, {"all operations", "40:40:20"}, {"reads", "95:5:0"}, {"rmws", "0:0:100"},
@@ -30,11 +30,13 @@ func experiments() (all []experiment) {
 		}{{"many keys", "0.02", 2}, {"few keys", "0.3", len(mixes)}, {"one key", "1", len(mixes)}} {
 			for _, mix := range mixes[:shared.mixes] {
 				by := fmt.Sprintf("%s of %s sites, %s", mix.by, sites, shared.by)
-				all = append(all, experiment{by, sites, mix.workload, shared.conflict, "16", "0"})
+				all = append(all, experiment{by, sites, mix.workload, shared.conflict, "16", "0", "0"})
 			}
 		}
-		all = append(all, experiment{"large values of " + sites + " sites", sites, "ycsb-a", "0.3", "70000", "0"},
-			experiment{"few operations of " + sites + " sites", sites, "ycsb-a", "0.3", "16", "1s"})
+		all = append(all, experiment{"large values of " + sites + " sites", sites, "ycsb-a", "0.3", "70000", "0", "0"},
+			experiment{"few operations of " + sites + " sites", sites, "ycsb-a", "0.3", "16", "1s", "0"},
+			experiment{"slow disks of " + sites + " sites", sites, "40:40:20", "0.3", "16", "0", "50ms"},
+			experiment{"slow disks of " + sites + " sites, no rmws", sites, "ycsb-a", "0.3", "16", "0", "50ms"})
 	}
 	return all
 }
@@ -134,6 +136,7 @@ func (all *measurements) without(ctx context.Context, program, protocol string, 
 func measure(ctx context.Context, program, mutant, protocol string, e experiment) (m measured, err error) {
 	arguments := []string{"simulate", "--protocol", protocol, "--clients", "2", "--duration", "12s",
 		"--conflict", e.conflict, "--workload", e.workload, "--value-bytes", e.bytes, "--think", e.think,
+		"--fsync", e.sync,
 		"--output", "json"}
 	if e.sites == wide {
 		arguments = append(arguments, "--rtt", line())

@@ -87,12 +87,10 @@ func huntsOf(folder string) (all []hunt) {
 	}
 	for _, way := range ways {
 		for _, p := range protocolsOf[folder] {
-			h := way
-			if p == "curp" && h.by == stays {
+			if p == "curp" && way.by == stays {
 				continue
 			}
-			h.by = fmt.Sprintf(h.by, p)
-			h.arguments = append([]string{"--protocol", p}, h.arguments...)
+			h := way.of(p)
 			if h.few {
 				h.arguments = append(h.arguments, "--sites", cmp.Or(fewest[p], "3"))
 			}
@@ -100,6 +98,13 @@ func huntsOf(folder string) (all []hunt) {
 		}
 	}
 	return all
+}
+
+// of is the hunt with a protocol.
+func (h hunt) of(p string) hunt {
+	h.by = fmt.Sprintf(h.by, p)
+	h.arguments = append([]string{"--protocol", p}, h.arguments...)
+	return h
 }
 
 // shares splits so many schedules among hunts by their weights, as schedules of each.

@@ -30,6 +30,7 @@ type result struct {
 	Searched  int     `json:"searched"`         // the budget of schedules that is used up
 	Explored  bool    `json:"explored"`         // the explorer has found nothing
 	Measured  bool    `json:"measured"`         // and nor have the experiments
+	Played    bool    `json:"played"`           // drawn plain runs have shown nothing
 	Deviated  int     `json:"deviated"`         // how many deviations of each plain run have shown nothing
 	Tests     string  `json:"tests,omitempty"`  // of the package: "found", "passed", or "none"
 	Seconds   float64 `json:"seconds"`          // of searching
@@ -92,6 +93,12 @@ func (r *runner) steps() (all []step) {
 	searches(min(100, r.schedules))
 	searches(min(fewSchedules, r.schedules))
 	deviates("plain runs", least)
+	all = append(all, step{
+		"drawn plain runs", true, func(known *result) bool { return known.Played || !r.weighed },
+		func(ctx context.Context, program string, s *generate.Site, known *result) error {
+			return r.costs.play(ctx, program, s.Package, known)
+		},
+	})
 	deviates(fmt.Sprintf("%d deviations", r.deviations), r.deviations)
 	searches(min(3000, r.schedules))
 	all = append(all, step{
@@ -299,7 +306,7 @@ func (r *runner) search(ctx context.Context, program string, s *generate.Site, k
 			break
 		}
 	}
-	if why := more.verdict(); known.Found == "" && why != "" {
+	if why := more.verdict(overall); known.Found == "" && why != "" {
 		known.Found, known.How, known.By, known.Reason = "costs", "costlier", "all hunts", why
 	}
 	known.Searched = budget

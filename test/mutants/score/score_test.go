@@ -251,7 +251,7 @@ func TestMoreCosts(t *testing.T) {
 		var both comparison
 		both.add(was[:50], is[:50])
 		both.add(was[50:], is[50:])
-		if why := both.verdict(); (why != "") != c.found {
+		if why := both.verdict(overall); (why != "") != c.found {
 			t.Errorf("%s: %q", c.what, why)
 		}
 	}
@@ -368,5 +368,23 @@ func TestFilesOfResultsAreRefused(t *testing.T) {
 	}
 	if _, err := os.Stat(r.page); !os.IsNotExist(err) {
 		t.Errorf("a page without a table is there: %v", err)
+	}
+}
+
+// Families are of few protocols of a package, and of as many members as each needs.
+func TestFamilies(t *testing.T) {
+	for folder, want := range map[string][]string{ // order is irrelevant
+		"replica/protocol/gus":  {"--protocol gus --faults", "--protocol gus-relaxed --faults", "--sites 5", "--sites 7"},
+		"replica/protocol/raft": {"--protocol raft --faults plain,", "--protocol curpraft --faults plain,"},
+	} {
+		all := familiesOf(folder)
+		if len(all) != playedProtocols*len(families) {
+			t.Errorf("%s: %d families", folder, len(all))
+		}
+		for _, text := range want {
+			if !slices.ContainsFunc(all, func(h hunt) bool { return strings.Contains(strings.Join(h.arguments, " "), text) }) {
+				t.Errorf("%s: no %q in %v", folder, text, all)
+			}
+		}
 	}
 }
