@@ -74,11 +74,11 @@ func (nd *Node) holdElection(s *shard, e *protocol.Effects) {
 		}
 		switch raftpb.MessageType(field.Number(a.Message.Raft, raftKind)) {
 		case raftpb.MsgPreVote:
-			if within(is.heard, nd.Config.Suspect) {
+			if within(is.heard, nd.World.Environment.LeastSuspect()) {
 				nd.World.Breaches(fmt.Errorf("%s calls for an election, and has heard the leader %v ago", nd.Name(),
 					now.Sub(is.heard)))
 			}
-			if within(is.voted, 2*nd.Config.Retry) {
+			if within(is.voted, 2*nd.World.Environment.LeastRetry()) {
 				nd.World.Breaches(fmt.Errorf("%s calls for an election, and has voted for another member %v ago",
 					nd.Name(), now.Sub(is.voted)))
 			}

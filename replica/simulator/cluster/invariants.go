@@ -66,7 +66,7 @@ func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
 	}
 	who := nd.speaker(shard)
 	nd.holdQuestions(s, e)
-	w.Breaches(w.logs.Speculates(nd.holder(shard), e.Send, s.journal.Get, w.Now, nd.Config.Retry))
+	w.Breaches(w.logs.Speculates(nd.holder(shard), e.Send, s.journal.Get, w.Now, w.Environment.LeastRetry()))
 	nd.holdElection(s, e)
 	for i := range e.Send {
 		w.invariants.Says(who, e.Send[i].To, e.Send[i].Message, s.Disk.Get)

@@ -64,7 +64,9 @@ const Directed Kind = "directed"
 const Plain Kind = "plain"
 
 // Variations are the kinds that say how schedules are drawn, and are no faults.
-func Variations() []Kind { return []Kind{Limits, InFlight, SlowDisk, Hasty, Apart, Mix, Directed, Plain} }
+func Variations() []Kind {
+	return []Kind{Limits, InFlight, SlowDisk, Hasty, Apart, Mix, Directed, Plain}
+}
 
 // The kinds of faults of worlds with masters and witnesses.
 const (

@@ -156,11 +156,16 @@ func (e *Environment) Unpaced() (retry, suspect time.Duration) {
 }
 
 // LeastRetry is the shortest Retry that a member has.
-func (e *Environment) LeastRetry() time.Duration {
+func (e *Environment) LeastRetry() time.Duration { return e.least(e.Retry) }
+
+// LeastSuspect is the shortest Suspect that a member has.
+func (e *Environment) LeastSuspect() time.Duration { return e.least(e.Suspect) }
+
+func (e *Environment) least(wait time.Duration) time.Duration {
 	if !e.Paced {
-		return e.Retry
+		return wait
 	}
-	return e.Retry * leastPace / 100
+	return wait * leastPace / 100
 }
 
 // drawSlowDisk has the disks of one site, in one of eight schedules, take up to longer than Retry: an answer that rests
