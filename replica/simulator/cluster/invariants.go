@@ -181,13 +181,14 @@ func (nd *Node) holdAnswer(who *asked, c *protocol.Completion) {
 }
 
 // holdTrips holds it that an answer tells of no fewer round trips than there were: of an update, one at least, unless its
-// member is alone.
+// member is alone, or it went on from another view.
 func (nd *Node) holdTrips(who *asked, c *protocol.Completion) {
 	if !nd.World.judged() || who.barrier != nil {
 		return // a master may need nobody
 	}
 	kind, least := who.client.Operation.Kind, 0
-	if c.Result.Status == register.OK && nd.Config.View.Size() > 1 && (kind == register.Write || kind == register.RMW) {
+	alone := nd.Config.View.Size() == 1
+	if c.Result.Status == register.OK && !alone && !who.goesOn && (kind == register.Write || kind == register.RMW) {
 		least = 1
 	}
 	if c.Result.RoundTrips < least {

@@ -34,8 +34,7 @@ func (s *Schedule) drawLimits(options Options) {
 		// read may wait for a newer write, and none comes in the end.
 		s.Environment.Tuning.Writes = 0
 	}
-	// Whose answer is forgotten gives up soon: it would be told that again wherever it asks.
-	s.Abandon = max(s.Abandon, 300)
+	s.Abandon = max(s.Abandon, manyAbandon)
 	if draw.Chance(700) {
 		s.growValues(draw)
 	}
@@ -43,6 +42,10 @@ func (s *Schedule) drawLimits(options Options) {
 		s.growAnswers(answers)
 	}
 }
+
+// manyAbandon is of how many of 1000 attempts clients give up where answers are forgotten: who asks again is told just
+// that, wherever it asks.
+const manyAbandon = 300
 
 // manyStarts are numbers of starts that a disk comes to during a schedule, or after it: 16 bits, and nearly the most
 // that it counts.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
@@ -30,6 +31,9 @@ func drawPlain(seed uint64, options Options) Schedule {
 	s := all[draw.Below(len(all))].Schedule
 	s.Settle -= (40 - calmRetries) * s.Environment.Retry
 	s.drawBursts(options)
+	if s.Environment.Tuning != (protocol.Tuning{}) {
+		s.Abandon = manyAbandon // who asks again for an answer that is not kept is never told it
+	}
 	if options.Regular {
 		s.drawAsides(draw)
 	}
