@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
@@ -12,6 +13,8 @@ import (
 // heard is what a process has heard of how many promises a witness has made.
 type heard struct {
 	itself uint64 // as the witness has told it
+	before uint64 // as it had told it before this turn, which began at turn
+	turn   time.Duration
 	known  uint64 // as anybody has, or its disk knew
 	untold uint64 // what nobody else had told it of, until it has told all others; 0: there is none
 	since  protocol.Instant
@@ -32,6 +35,9 @@ func (nd *Node) noteWitnessed(s *shard, in *Input, now protocol.Instant) {
 		return
 	}
 	if h := nd.heardOf(s, int(m.Partition), in.from); h != nil {
+		if nd.World.Now > h.turn {
+			h.before, h.turn = h.itself, nd.World.Now
+		}
 		h.itself = max(h.itself, m.Promises)
 		if h.itself > h.known {
 			if h.untold == 0 {
@@ -71,9 +77,16 @@ func (nd *Node) holdTelling(shard int, to view.MemberID, m *peerv1.Message) {
 		}
 	}
 	h, v := s.heard[to], m.Witness
-	if h != nil && v != nil && v.Kind == witnessv1.Kind_VOUCH && v.Promises < h.itself {
+	if h == nil || v == nil || v.Kind != witnessv1.Kind_VOUCH {
+		return
+	}
+	told := h.itself
+	if h.turn == nd.World.Now {
+		told = h.before // what came later in this turn was not known when this was said
+	}
+	if v.Promises < told {
 		nd.World.Breaches(fmt.Errorf("member %d tells witness %d of %d promises, and has heard of %d from it", nd.Index+1,
-			to, v.Promises, h.itself))
+			to, v.Promises, told))
 	}
 }
 
