@@ -20,12 +20,13 @@ func (nd *Node) noteHeard(s *shard, in *Input) {
 	}
 	w.logs.Hears(nd.holder(int(m.Shard)), in.from, m, w.Now)
 	if v, ok := s.Protocol.(protocol.Joiner); ok && v.Voter() && !s.Protocol.Doubted() {
+		if from := w.Nodes[in.from-1]; from.Disks > 1 || from.Used > 0 || from.Older {
+			return // what it sent from a lost disk counts as nothing
+		}
 		if m.Kind == peerv1.Kind_RAFT {
 			s.elections.hear(m.Raft, check.Term(s.journal.Get), s.ticked)
 		}
-		if from := w.Nodes[in.from-1]; from.Disks == 1 && from.Used == 0 && !from.Older {
-			s.notes.hear(in.from, m, s.ticked)
-		}
+		s.notes.hear(in.from, m, s.ticked)
 	}
 }
 

@@ -91,9 +91,9 @@ func (nd *Node) holdTelling(shard int, to view.MemberID, m *peerv1.Message) {
 }
 
 // holdTold holds it that a member tells all others, soon enough, what a witness has told it alone. One that began on an
-// empty disk tells nothing.
+// empty disk tells nothing, and who is alone tells nobody.
 func (nd *Node) holdTold(s *shard, now protocol.Instant) {
-	if len(s.heard) == 0 || nd.Down || nd.Lost || s.empty {
+	if len(s.heard) == 0 || len(nd.Config.Nearest) == 0 || nd.Down || nd.Lost || s.empty {
 		return
 	}
 	for _, w := range nd.Config.View.Witnesses {

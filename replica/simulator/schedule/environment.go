@@ -135,7 +135,7 @@ func (s *Schedule) drawHasty(options Options) {
 const (
 	leastPace = 12
 	mostPace  = 200
-	unpaced   = 256
+	unpaced   = 32
 )
 
 // Pace is for how long a member waits at a moment by its clock: it changes now and then.
