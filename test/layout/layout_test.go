@@ -69,7 +69,7 @@ var areas = []struct {
 	{"replica/simulator/field", nil},
 	{"replica/simulator/check", []string{
 		"api/peer", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol", "replica/history",
-		"replica/simulator/diagram", "replica/simulator/schedule", "replica/simulator/field", "witness/cache", "witness/core",
+		"replica/simulator/diagram", "replica/simulator/schedule", "replica/simulator/field", "witness/core",
 	}},
 	{"replica/simulator/invariant", []string{
 		"api/peer", "replica/register", "replica/view", "replica/protocol", "replica/protocol/base", "replica/protocol/wire",

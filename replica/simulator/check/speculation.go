@@ -11,7 +11,6 @@ import (
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/field"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/witness/cache"
 )
 
 // attempt is one at completing a command of CURPRaft in one round trip.
@@ -145,9 +144,8 @@ func (h *Holder) savesAnew(b *protocol.Batch) error {
 }
 
 // Speculates judges what a member of CURPRaft is about to send, against its journal: as a leader, that it answers
-// before the commit once it has recovered, and no command that comes behind another one of its key; as a coordinator,
-// that it has witnesses save what it hands to a leader; as a witness, that it hands over what it has saved only if that is
-// there for long: it is counted by rounds of Retry.
+// before the commit once it has recovered, and no command that comes behind another one of its key; as a witness,
+// that it hands over what it has saved only if that is there for long: it is counted by rounds of Retry.
 func (l *Logs) Speculates(h *Holder, sends []protocol.Envelope, journal func([]byte) ([]byte, bool),
 	now, retry time.Duration) error {
 	g := l.group(h.Shard)
@@ -160,7 +158,7 @@ func (l *Logs) Speculates(h *Holder, sends []protocol.Envelope, journal func([]b
 		case peerv1.Kind_SPECULATED:
 			err = rests(journal, e.To, e.Message)
 		case peerv1.Kind_RAFT_PROPOSE:
-			err = g.handsOver(h, e.Message, sends, journal, now, retry)
+			err = g.handsOver(h, e.Message, now, retry)
 		}
 		if err != nil {
 			return fmt.Errorf("member %d, shard %d: %w", h.Member, h.Shard, err)
@@ -206,13 +204,9 @@ func rests(journal func([]byte) ([]byte, bool), to view.MemberID, m *peerv1.Mess
 	}
 }
 
-// handsOver judges that witnesses are to save what a client's member hands to a leader, where so many can that it is
-// complete before it is committed.
-func (g *group) handsOver(h *Holder, m *peerv1.Message, sends []protocol.Envelope,
-	journal func([]byte) ([]byte, bool), now, retry time.Duration) error {
+// handsOver judges that who is a witness of another member's command hands it to a leader only once that is late.
+func (g *group) handsOver(h *Holder, m *peerv1.Message, now, retry time.Duration) error {
 	proposal := &peerv1.RaftProposal{}
-	raw, _ := journal([]byte(raftHard))
-	term := field.Number(raw, hardTerm)
 	if err := proposal.UnmarshalVT(m.Raft); err != nil {
 		return err
 	}
@@ -222,28 +216,6 @@ func (g *group) handsOver(h *Holder, m *peerv1.Message, sends []protocol.Envelop
 		if saved && author != h.Member && now-at < retry*9/10 {
 			return fmt.Errorf("hands over command %d of member %d, which it was to save just %v ago", c.Number,
 				author, now-at)
-		}
-	}
-	if h.View.Joint() || field.Number(h.Records[raftApplied], appliedServed) != term {
-		return nil // witnesses save nothing yet
-	}
-	all := h.View.Size() <= 3 // have to save it
-	for _, c := range proposal.Commands {
-		if register.Writer(c.Author).Member() != uint32(h.Member) || c.SizeVT() > cache.MaxRequest {
-			continue
-		}
-		own := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{raftSaved}, c.Author), c.Number)
-		if _, saves := journal(own); all && !saves {
-			continue
-		}
-		records := func(e protocol.Envelope) bool {
-			return e.Message.Kind == peerv1.Kind_RECORD && e.Message.Op == c.Number && e.Message.Timestamp == term
-		}
-		earlier := func(a attempt) bool {
-			return a.command.Author == c.Author && a.command.Number == c.Number && a.term == term
-		}
-		if !slices.ContainsFunc(sends, records) && !slices.ContainsFunc(g.recorded[h.Member], earlier) {
-			return fmt.Errorf("hands over command %d in term %d, and has no witness save it", c.Number, term)
 		}
 	}
 	return nil
