@@ -79,7 +79,8 @@ func savedBy(key string) (author, number uint64) {
 
 // AnswersAtOnce judges an answer that a client of CURPRaft gets before its command is committed, from the member that
 // coordinates it: whichever of the group a new leader hears, which are just a majority, more than half of these have
-// saved the command, or have executed it, and have told that member so in one term, whose leader has answered. All are the disks of the coordinator's view; of one that was lost it is nil.
+// saved the command, or have executed it, and have told that member so in one term, whose leader has answered. All are
+// the disks of the coordinator's view; of one that was lost it is nil.
 func (l *Logs) AnswersAtOnce(shard int, from view.MemberID, op *register.Operation, all []*Holder) error {
 	g := l.group(shard)
 	if g == nil {
@@ -102,7 +103,8 @@ func (l *Logs) AnswersAtOnce(shard int, from view.MemberID, op *register.Operati
 				silent++
 			}
 		}
-		if 2*(heard-lack) > heard && 2*(heard-silent) > heard && g.answered(from, c.Number, r.term) {
+		alone := len(all) == 1 // it leads, and tells itself without a message
+		if 2*(heard-lack) > heard && 2*(heard-silent) > heard && (alone || g.answered(from, c.Number, r.term)) {
 			return nil
 		}
 	}

@@ -190,6 +190,9 @@ func rests(journal func([]byte) ([]byte, bool), to view.MemberID, m *peerv1.Mess
 		}
 		for _, c := range entry.Commands {
 			if c.Number == m.Op && register.Writer(c.Author).Member() == uint32(to) {
+				if over(&applied, c.Author, c.Number) {
+					return nil // it was executed in this turn, and this entry is of a second attempt
+				}
 				other := func(o *peerv1.RaftCommand) bool {
 					return string(o.Key) == string(c.Key) && !over(&applied, o.Author, o.Number)
 				}
