@@ -172,8 +172,6 @@ func (r *Run) Says(s Speaker, to view.MemberID, m *peerv1.Message, has Records) 
 		for _, c := range r.questions[question{to, s.Shard, m.Op, m.Kind - 1}] {
 			r.adopts(s, to, c.record, c.count, has)
 		}
-	case peerv1.Kind_FRAGMENT_OVER:
-		r.saysOver(s, m, has)
 	case peerv1.Kind_TRANSFER_PAGE:
 		r.transfers(s, m, has)
 	}

@@ -7,7 +7,6 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/field"
 	"github.com/georegister/georegister/replica/view"
@@ -80,10 +79,6 @@ func (r *Run) holdFragment(s Speaker, v value, m protocol.Mutation, before []byt
 		r.broken(s.ID, "has something of %v, which nobody has begun", v)
 	}
 	if m.Key[0] == known {
-		goes := m.Value == nil || stateOf(m.Value) == peerv1.FragmentState_FRAGMENT_GONE
-		if before != nil && goes && stateOf(before) != peerv1.FragmentState_FRAGMENT_WANTED {
-			r.lets(s, v)
-		}
 		if why := fragmentLacks(s.ID, v, m.Value, before, disk); why != "" {
 			r.broken(s.ID, "takes back what its disk had of %v: it has %s", v, why)
 		}
@@ -141,56 +136,11 @@ func (r *Run) begin(v value) {
 	r.begun[v] = true
 }
 
-// lets holds it that a member lets a value go, or says that it may, only once that is over: there is something newer for
-// good than its metadata, or that is never written.
-func (r *Run) lets(s Speaker, v value) {
-	c, written := r.stored[v]
-	if !written {
-		if r.over == nil {
-			r.over = map[value]bool{}
-		}
-		r.over[v] = true
-		return
-	}
-	if is, known := r.ended[tag{v.key, c}]; known {
-		c = is
-	}
-	if !c.Less(r.latest[v.key]) {
-		r.broken(s.ID, "lets %v go, whose metadata has tag %v, and nothing newer is final", v, c)
-	}
-}
-
-// letGo holds a message by which others let a value go against what that is, and notes one by which they get fragments.
-func (r *Run) letGo(s Speaker, m *peerv1.Message) {
-	switch m.Kind {
-	case peerv1.Kind_FRAGMENT_STORE:
-		r.begin(valueIn(m))
-	case peerv1.Kind_FRAGMENT_OVER:
-		r.lets(s, valueIn(m))
-	}
-}
-
-// saysOver holds it that who says that a value is over has that on its disk: it knows what came of the metadata, and its
-// register is something else.
-func (r *Run) saysOver(s Speaker, m *peerv1.Message, has Records) {
-	v, f := valueIn(m), fragments{}
-	raw, here := has(v.record(known))
-	record, _ := has(recordKey(undecided, m.Key))
-	f.registers = map[string]aRegister{v.key: registerOf(record)}
-	state := stateOf(raw)
-	switch {
-	case here && (state == peerv1.FragmentState_FRAGMENT_SUBMITTED || state == peerv1.FragmentState_FRAGMENT_WANTED):
-		r.broken(s.ID, "says that %v is over, and has %v of it", v, state)
-	case f.refers(v):
-		r.broken(s.ID, "says that %v is over, which is its register's", v)
-	}
-}
-
 // store holds it that the metadata of a large value is written once enough disks have their fragments of it, on both
 // sides of a change: as many as are left when those are lost that may be.
 func (r *Run) store(s Speaker, m *peerv1.Message, disks Disks) {
 	v, ok := referred(m.Key, m.Value)
-	if _, stored := r.stored[v]; m.Kind != peerv1.Kind_GUS_WRITE || !ok || stored || r.Broken != nil {
+	if m.Kind != peerv1.Kind_GUS_WRITE || !ok || r.stored[v] || r.Broken != nil {
 		return
 	}
 	code, ok := disks(s.ID).Has([]byte(codeKey))
@@ -210,11 +160,8 @@ func (r *Run) store(s Speaker, m *peerv1.Message, disks Disks) {
 			r.broken(s.ID, "writes the metadata of %v, and only the disks of members %v have their fragments", v, have)
 		}
 	}
-	if r.over[v] {
-		r.broken(s.ID, "writes the metadata of %v, which a member has let go", v)
-	}
 	if r.stored == nil {
-		r.stored = map[value]register.Carstamp{}
+		r.stored = map[value]bool{}
 	}
-	r.stored[v] = wire.Carstamp(m.Gus.GetOrigin(), m.Writer, 0)
+	r.stored[v] = true
 }

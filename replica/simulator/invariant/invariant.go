@@ -51,10 +51,8 @@ type Run struct {
 	given     map[written][]register.Carstamp // what its writes were given; never ranged over
 	began     map[tag]register.Carstamp       // of Gus, by a later tag: the one that its write began with; never ranged over
 	ended     map[tag]register.Carstamp       // by the one that it began with: the one that it has for good; never ranged over
-	latest    map[string]register.Carstamp    // by key: the largest of final; never ranged over
 	begun     map[value]bool                  // large values that were begun; never ranged over
-	over      map[value]bool                  // before their metadata was written; never ranged over
-	stored    map[value]register.Carstamp     // by enough, each its fragment: with the tag of the metadata; never ranged over
+	stored    map[value]bool                  // by enough, each its fragment; never ranged over
 	counting  map[uint64]bool                 // epochs in which members of Gus count holders of tags; never ranged over
 }
 
@@ -90,7 +88,9 @@ func (r *Run) Leaves(s Speaker, m *peerv1.Message, disks Disks) {
 	r.propose(s, m, disks)
 	r.decide(s, m, disks)
 	r.store(s, m, disks)
-	r.letGo(s, m)
+	if m.Kind == peerv1.Kind_FRAGMENT_STORE {
+		r.begin(valueIn(m))
+	}
 	if m.Kind == peerv1.Kind_GUS_FINAL || m.Gus.GetFinal() {
 		r.noteFinal(m.Key, wire.Of(m).Carstamp)
 	}

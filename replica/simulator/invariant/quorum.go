@@ -192,12 +192,9 @@ type tag struct {
 // noteFinal notes a tag that a member takes for its write's last one.
 func (r *Run) noteFinal(key []byte, c register.Carstamp) {
 	if r.final == nil {
-		r.final, r.latest = map[tag]bool{}, map[string]register.Carstamp{}
+		r.final = map[tag]bool{}
 	}
 	r.final[tag{string(key), c}] = true
-	if r.latest[string(key)].Less(c) {
-		r.latest[string(key)] = c
-	}
 }
 
 // Chosen holds it that a tag of Gus that is answered is its write's for good, and no other one is: who answers, or anybody, has taken it for
