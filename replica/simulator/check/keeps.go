@@ -46,7 +46,6 @@ func (h *Holder) keepsSessions(b *Bounds, last uint64) error {
 	most := cmp.Or(b.Tuning.Sessions, 16384)
 	looked := last - min(last, uint64(min(most, looksAfter)))
 	synced := looked - min(looked, b.Unsynced)
-	keptFor := cmp.Or(b.Tuning.SessionsFor.Milliseconds(), 10*60*1000)
 	all, latest := 0, int64(0)
 	var oldest int64
 	answers := map[uint64]int{} // by session; never ranged over
@@ -71,7 +70,7 @@ func (h *Holder) keepsSessions(b *Bounds, last uint64) error {
 			}
 		}
 	}
-	if all > most || all > 0 && oldest < latest-keptFor {
+	if all > most || all > 0 && oldest < latest-keptFor(b.Tuning) {
 		return fmt.Errorf("it remembers %d sessions that entry %d or one before it used last, and may %d, the oldest seen "+
 			"at %d, and another one at %d", all, synced, most, oldest, latest)
 	}

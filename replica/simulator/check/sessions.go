@@ -21,8 +21,8 @@ const (
 )
 
 // Sessions holds the state of a key that a member stores against the one before it on its disk: it remembers no
-// more sessions and answers than it may, nor longer ones, and those of the latest; of what it forgets, it knows that it may have
-// been there; and what a request was answered stays the answer.
+// more sessions and answers than it may, nor longer ones, and those of the latest; of what it forgets, it knows that it
+// may have been there; and what a request was answered stays the answer.
 // Of a session it takes no request for over that came before what its client has acknowledged and what is too much.
 func (q *Requests) Sessions(t *protocol.Tuning, key, before, after []byte) error {
 	if len(key) == 0 || after == nil {
@@ -155,14 +155,11 @@ func remembers(t *protocol.Tuning, state *peerv1.KeyState) error {
 	if most := cmp.Or(t.Sessions, 1024); len(state.Sessions) > most {
 		return fmt.Errorf("it remembers %d sessions, and may %d", len(state.Sessions), most)
 	}
-	latest := int64(0)
-	for _, s := range state.Sessions {
-		latest = max(latest, s.SeenAt)
-	}
+	latest := latestSeen(state)
 	for _, s := range state.Sessions {
 		long := func(d *peerv1.Done) bool { return len(d.Answer.GetValue()) > cmp.Or(t.AnswerBytes, 16<<10) }
 		switch {
-		case s.SeenAt < latest-cmp.Or(t.SessionsFor.Milliseconds(), 10*60*1000):
+		case s.SeenAt < latest-keptFor(t):
 			return fmt.Errorf("it remembers session %d, last seen at %d, and one that was seen at %d", s.Session, s.SeenAt,
 				latest)
 		case slices.ContainsFunc(s.Done, long):
@@ -185,6 +182,17 @@ func remembers(t *protocol.Tuning, state *peerv1.KeyState) error {
 	return nil
 }
 
+// latestSeen is when a state has seen a session last, in milliseconds.
+func latestSeen(state *peerv1.KeyState) (latest int64) {
+	for _, s := range state.Sessions {
+		latest = max(latest, s.SeenAt)
+	}
+	return latest
+}
+
+// keptFor is for how long a session is remembered after it was seen last, in milliseconds.
+func keptFor(t *protocol.Tuning) int64 { return cmp.Or(t.SessionsFor.Milliseconds(), 10*60*1000) }
+
 // keepsFew judges the answers that a state keeps of the last batch of each member: each vote carries them.
 func keepsFew(state *peerv1.KeyState) error {
 	for _, e := range state.Executed {
@@ -204,10 +212,7 @@ func keepsFew(state *peerv1.KeyState) error {
 
 // forgets judges what a state has forgotten of an earlier one.
 func forgets(t *protocol.Tuning, before, after *peerv1.KeyState) error {
-	latest := int64(0)
-	for _, s := range after.Sessions {
-		latest = max(latest, s.SeenAt)
-	}
+	latest := latestSeen(after)
 	horizon := seen{after.Horizon, after.HorizonSession}
 	if horizon.compare(seen{before.Horizon, before.HorizonSession}) < 0 {
 		return fmt.Errorf("it had forgotten a session that was seen last at %d, and knows of %d only",
@@ -217,7 +222,7 @@ func forgets(t *protocol.Tuning, before, after *peerv1.KeyState) error {
 		i := slices.IndexFunc(after.Sessions, func(o *peerv1.Session) bool { return o.Session == s.Session })
 		if i < 0 {
 			full := len(after.Sessions) >= cmp.Or(t.Sessions, 1024)
-			late := s.SeenAt < latest-cmp.Or(t.SessionsFor.Milliseconds(), 10*60*1000)
+			late := s.SeenAt < latest-keptFor(t)
 			if (seen{s.SeenAt, s.Session}).compare(horizon) > 0 || !full && !late {
 				return fmt.Errorf("it forgets session %d, last seen at %d, of %d, and says to have "+
 					"forgotten what was seen up to %d", s.Session, s.SeenAt,

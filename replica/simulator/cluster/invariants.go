@@ -180,8 +180,8 @@ func (nd *Node) holdAnswer(who *asked, c *protocol.Completion) {
 	}
 }
 
-// holdTrips holds it that an answer tells of no fewer round trips than there were: of an update, one at least, unless its
-// member is alone, or it went on from another view.
+// holdTrips holds it that an answer tells of no fewer round trips than there were: of an update, one at least, unless
+// its member is alone, or it went on from another view.
 func (nd *Node) holdTrips(who *asked, c *protocol.Completion) {
 	if !nd.World.judged() || who.barrier != nil {
 		return // a master may need nobody

@@ -20,7 +20,8 @@ type heard struct {
 	since  protocol.Instant
 }
 
-// noteWitnessed notes what a member is told of the promises of its view's witnesses: by one of them, or by another member.
+// noteWitnessed notes what a member is told of the promises of its view's witnesses: by one of them, or by another
+// member.
 func (nd *Node) noteWitnessed(s *shard, in *Input, now protocol.Instant) {
 	if !nd.World.Environment.Doubtful {
 		return

@@ -126,8 +126,8 @@ func unnoted(resting []*Node) string {
 	return ""
 }
 
-// unnotedOfWitnesses says of which witness some members have noted less than others have, or have heard, as far as that is of what it
-// promised since all is quiet; or nothing. Who hears of that tells all others.
+// unnotedOfWitnesses says of which witness some members have noted less than others have, or have heard, as far as that
+// is of what it promised since all is quiet; or nothing. Who hears of that tells all others.
 func (w *Cluster) unnotedOfWitnesses(resting []*Node) string {
 	for _, witness := range w.Made[w.Record].Witnesses {
 		x := w.Nodes[witness.ID-1]
