@@ -135,6 +135,7 @@ func (p *executor) executeInstance(i *instance) {
 	state := successor(o.state)
 	execution := &peerv1.Executed{Id: &peerv1.InstanceID{Writer: uint64(i.id.writer), Number: i.id.number}}
 	kept := &peerv1.Executed{Id: execution.Id}
+	o.duels = max(o.duels-1, 0)
 	if i.reads() {
 		// It leaves its number in the state, so that it is never executed again, and nothing of what it returned.
 		execution.Answers = slices.Repeat([]*peerv1.Answer{wire.Answer(wire.OfRecord(state.Previous))}, len(i.commands))

@@ -119,7 +119,6 @@ type instance struct {
 
 	reportTo     view.MemberID    // the sender of Commit, which counts executions
 	coordination *coordination    // nil: this member neither proposed the instance nor recovers it
-	attempts     uint64           // to recover it
 	seen         uint64           // the highest ballot heard of
 	recoverAt    protocol.Instant // unless the instance has ended, this member recovers it then
 }
@@ -133,6 +132,7 @@ type object struct {
 	queue     []*request
 	size      int  // of the state's record
 	resting   bool // it is in store.resting
+	duels     int  // recoveries that another one overtook, less the instances executed since: see scheduleRecovery
 }
 
 // idle reports whether nothing is in progress: commands wait only while each lane has one that is.

@@ -21,7 +21,6 @@ type preparedReply struct {
 
 // recover is algorithm 5, lines 1 to 3.
 func (p *recovery) recover(i *instance) {
-	i.attempts++
 	p.scheduleRecovery(i)
 	if i.status == peerv1.Status_COMMITTED {
 		if d := i.coordination; d != nil { // its clients came from an earlier view; others may not know of the commit

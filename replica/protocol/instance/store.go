@@ -211,7 +211,8 @@ func (p *store) enter(d *coordination, s phase) {
 }
 
 // scheduleRecovery sets when to recover an instance that makes no progress here. Members take turns by their
-// distance from the coordinator, and draw a delay, so that recoveries seldom duel.
+// distance from the coordinator, and draw a delay, so that recoveries seldom duel. With each duel of the key they wait
+// twice as long: where a quorum answers later than members wait, such as with slow disks, nobody would come to an end.
 func (p *store) scheduleRecovery(i *instance) {
 	n := p.Config.View.Size()
 	author := p.Config.View.Index(view.MemberID(i.id.writer.Member()))
@@ -220,17 +221,30 @@ func (p *store) scheduleRecovery(i *instance) {
 	if i.status == peerv1.Status_HEARD || p.isOld(i) {
 		wait = 2 * p.Config.Retry // something committed waits for it, or a change of the view does
 	}
-	wait += time.Duration(rank)*p.Config.Retry + time.Duration(min(i.attempts, 8))*p.Config.Retry
-	wait += time.Duration(p.Draws.Below(uint64(p.Config.Retry)))
+	window := p.Config.Retry
+	if i.object.duels > 0 {
+		window <<= i.object.duels
+		wait += window
+	}
+	wait += time.Duration(rank)*p.Config.Retry + time.Duration(p.Draws.Below(uint64(window)))
 	i.recoverAt = p.Now.Add(wait)
 }
+
+// mostDuels is how many duels of a key count: its recoveries wait for 64 times Config.Retry longer.
+const mostDuels = 6
+
+// duelled counts a recovery that another one overtook.
+func (o *object) duelled() { o.duels = min(o.duels+1, mostDuels) }
 
 // yield lets another member's recovery go first. A coordinator that has promised must not commit on the fast
 // path any more: the recovery takes it for a member that never will. Nor may an older Accept be repeated once
 // the instance has taken the attributes of a higher ballot.
 func (p *store) yield(i *instance) {
-	p.scheduleRecovery(i)
 	d := i.coordination
+	if d != nil && d.ballot > 0 && (d.phase == preparing || d.phase == accepting) {
+		i.object.duelled()
+	}
+	p.scheduleRecovery(i)
 	switch {
 	case d == nil || d.phase == committed:
 	case d.own:

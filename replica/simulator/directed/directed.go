@@ -107,6 +107,7 @@ var kinds = []Kind{
 	{"left-behind", quorums, three, "who leaves is told late, and read", of(LeftBehind)},
 	{"changes-unheard", quorums, three, "who stays is cut off from those who leave", of(ChangesUnheard)},
 	{"sides-apart", quorums, three, "those of one side of a joint view are cut off now and then", of(SidesApart)},
+	{"slow-and-few", quorums, three, "a lost member is replaced, and one of the other two has slow disks", of(SlowAndFew)},
 	{"disks-lost-twice", registers, three, "a member loses a disk, and the next one, in a power failure", of(DisksLostTwice)},
 }
 

@@ -109,6 +109,31 @@ func SidesApart(seed uint64) schedule.Schedule {
 	return s
 }
 
+// SlowAndFew makes a schedule in which one of three members is gone for good, and is replaced. The other two must both
+// answer until then, one of them has disks that take up to eight times as long as members wait until they ask again,
+// and all write one key: what is unfinished, each member brings to its end as soon as the change begins.
+func SlowAndFew(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	s, draw := Triangle(seed)
+	env := &s.Environment
+	env.Retry = draw.Between(10*ms, 40*ms)
+	env.Suspect = env.Retry * time.Duration(1+draw.Below(4))
+	slowest := env.Retry * time.Duration(2+draw.Below(7))
+	gone := draw.Below(3)
+	slow := (gone + 1 + draw.Below(2)) % 3
+	env.Disks[slow] = schedule.Window{Low: slowest / 2, High: slowest}
+	at := 10*ms + 6*slowest
+	s.Faults = []faults.Fault{{Kind: faults.Change, Node: gone, At: at, For: 50 * ms, Join: 1, Leave: 1}}
+	for home := range 3 {
+		for i := range 3 {
+			op := register.Operation{Kind: register.Write, Value: register.Value(strconv.Itoa(10*home + i))}
+			Plan(&s, home, at-2*slowest+draw.Between(0, 4*slowest), op)
+		}
+	}
+	s.Settle = at + 10*slowest
+	return s
+}
+
 // DisksLostTwice makes a schedule in which a member loses its disk, comes back, and loses the next one as well, while
 // all others lose their power. What it sent about a write is still on its way when it is back, and writes again. If
 // nobody knew of the second disk any more, the third one would have its number, and its tags.

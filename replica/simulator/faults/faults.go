@@ -40,7 +40,7 @@ const Limits Kind = "limits"
 // InFlight is no fault either: sessions have several operations in progress at once, each from a client of its own.
 const InFlight Kind = "in-flight"
 
-// SlowDisk is no fault either: the disks of one site take longer than members wait until they ask again.
+// SlowDisk is no fault either: the disks of one site, or of all, take longer than members wait until they ask again.
 const SlowDisk Kind = "slow-disk"
 
 // Hasty is no fault either: members ask again before they could have been answered.

@@ -168,23 +168,21 @@ func (e *Environment) least(wait time.Duration) time.Duration {
 	return wait * leastPace / 100
 }
 
-// drawSlowDisk has the disks of one site, in one of eight schedules, take up to longer than Retry: an answer that rests
-// on one of them comes when its question was asked again. With masters those of all sites may, where nobody's recovery
-// duels with another one's; none takes longer than half of a lease, since who leads by leases has to be faster than
-// that. Members that suspect each other before they could have answered have no slow disks: their duels need not end. It
-// draws from a stream of its own.
+// drawSlowDisk has the disks of one site, or of all, in one of eight schedules, take up to longer than Retry: an answer
+// that rests on one of them comes when its question was asked again. With masters none takes longer than half of a lease,
+// since who leads by leases has to be faster than that. It draws from a stream of its own.
 func (s *Schedule) drawSlowDisk(options Options) {
 	draw, env := kernel.NewStream(s.Seed, kernel.ForSlowDisk, 0), &s.Environment
-	if !slices.Contains(options.Faults, faults.SlowDisk) || env.Suspect < 2*env.Retry || !draw.Chance(125) {
+	if !slices.Contains(options.Faults, faults.SlowDisk) || !draw.Chance(125) {
 		return
 	}
 	slowest := env.Retry * time.Duration(80+draw.Below(60)) / 100
 	first, sites := draw.Below(len(env.Disks)), 1
 	if env.Partitioned != nil {
 		slowest = min(slowest, env.Partitioned.Sync.WithDefaults().Lease/2)
-		if draw.Chance(500) {
-			sites = len(env.Disks)
-		}
+	}
+	if draw.Chance(500) {
+		sites = len(env.Disks)
 	}
 	for i := range sites {
 		env.Disks[(first+i)%len(env.Disks)] = Window{slowest / 2, slowest}
