@@ -5,7 +5,6 @@ import (
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -15,7 +14,7 @@ import (
 // proposer of the key, for a while: the first member, in an order that the key gives, which is not silent (the leader
 // of sections 5.7 and 7.4, for hot keys alone). While that one is alive it has the right of way: it asks for rounds
 // that are well above all that it has heard of, and does not wait. Who else proposes all the same waits for a random
-// time after each round that it lost.
+// time after each round that it lost, which grows with their number, and with what the longest of them took.
 
 // patience is what the times below are counted in: the suspect time, unless that is too short for anybody to answer.
 func (p *Protocol) patience() time.Duration { return max(p.Config.Suspect, 3*p.Config.Retry) }
@@ -33,7 +32,8 @@ const stride = 8
 // rightOfWay is how many rounds in a row the key's proposer may lose before it waits, too.
 const rightOfWay = 8
 
-// handedFor is how long a batch stays with a proposer that is alive: it may be cut off from the others.
+// handedFor is how long a batch stays with a proposer that is alive: it may be cut off from the others. With each time
+// that this is in vain, it is twice as long: the proposer may only be slow, and loses rounds to those who wait for it.
 const handedFor = 4
 
 // guestFor is how long another member's batch is kept after it was last sent.
@@ -43,12 +43,13 @@ const guestFor = 4
 // is asked for at once (algorithm 3, lines 21 to 24).
 func (p *Protocol) lose(o *object, d *instance) {
 	d.highest = max(d.highest, d.replies.promised())
-	d.lost++
+	d.lost.rounds++
+	d.lost.longest = max(d.lost.longest, p.Now.Sub(d.began))
 	if o.mine != nil {
 		o.mine.lost = d.lost
 	}
 	o.lead = lead{}
-	if d.lost == 1 && d.stage == preparing && (p.options.Insist || !d.replies.contended()) {
+	if d.lost.rounds == 1 && d.stage == preparing && (p.options.Insist || !d.replies.contended()) {
 		p.prepare(o, d, d.highest+1)
 		return
 	}
@@ -61,9 +62,9 @@ func (p *Protocol) lose(o *object, d *instance) {
 		p.hand(o, b, to)
 		return
 	}
-	most := uint64(1) << min(d.lost, 5)
+	most := uint64(1) << min(d.lost.rounds, 5)
 	if to == p.Config.Self {
-		if d.lost <= rightOfWay {
+		if d.lost.rounds <= rightOfWay {
 			if !p.options.Insist {
 				most = stride
 			}
@@ -75,7 +76,7 @@ func (p *Protocol) lose(o *object, d *instance) {
 	p.Took(pathBackOff)
 	d.stage = backingOff
 	d.op = p.Op() // nothing is waited for
-	d.until = p.later(1 + p.Draws.Below(most))
+	d.until = p.Now.Add(max(p.Config.Retry, d.lost.longest) / 8 * time.Duration(1+p.Draws.Below(most)))
 }
 
 // heed notes that the key's proposer proposes for all: who is faster than it would never lose a round to it, and would
@@ -119,8 +120,9 @@ func (p *Protocol) hand(o *object, b *batch, to view.MemberID) {
 		b.op = p.Op()
 	}
 	b.to, b.left, b.stays = to, true, false
-	b.again, b.giveUp = p.Now.Add(p.Config.Retry), p.Now.Add(min(p.Config.Suspect<<min(b.vain, 5), p.patience()))
-	b.latest = p.Now.Add(handedFor * p.patience())
+	vain := min(b.vain, 5)
+	b.again, b.giveUp = p.Now.Add(p.Config.Retry), p.Now.Add(min(p.Config.Suspect<<vain, p.patience()))
+	b.latest = p.Now.Add(handedFor * p.patience() << vain)
 	b.trips++
 	p.Send(to, p.handed(o, b))
 }
@@ -203,7 +205,8 @@ func (p *Protocol) onHanded(m *peerv1.Message) {
 	p.advanceLater(o)
 }
 
-// later is the instant after so many eighths of the retry time.
-func (p *Protocol) later(eighths uint64) protocol.Instant {
-	return p.Now.Add(p.Config.Retry / 8 * time.Duration(eighths))
+// losses are rounds that a proposer lost to others, in a row.
+type losses struct {
+	rounds  int
+	longest time.Duration // from PREPARE on; a quorum with slow disks takes longer than Config.Retry
 }

@@ -73,7 +73,7 @@ type batch struct {
 	latest protocol.Instant // of giveUp
 	stays  bool             // it was handed over in vain
 	vain   int              // how often
-	lost   int              // rounds, in a row
+	lost   losses
 
 	// Of another member's.
 	from  view.MemberID

@@ -34,7 +34,8 @@ type instance struct {
 	answers  [][]*peerv1.Answer // by batch, of the proposal
 	refused  []view.MemberID    // ascending
 
-	lost  int              // rounds, in a row
+	lost  losses
+	began protocol.Instant // the round
 	until protocol.Instant // of backingOff
 	trips int              `digest:"-"` // people are told
 }
@@ -80,7 +81,7 @@ func (p *Protocol) advance(o *object) {
 func (p *Protocol) drive(o *object, d *instance) {
 	if own := p.Load(o.key); o.lead.round.Number != 0 && own.Promised == o.lead.round && own.Accepted == o.lead.voted {
 		p.Took(pathFast)
-		d.round = o.lead.round
+		d.round, d.began = o.lead.round, p.Now
 		p.propose(o, d, own.State)
 		return
 	}
@@ -91,6 +92,7 @@ func (p *Protocol) drive(o *object, d *instance) {
 // nothing, and leaves at once.
 func (p *Protocol) prepare(o *object, d *instance, n uint64) {
 	d.begin(preparing, p.Op())
+	d.began = p.Now
 	d.round = round{Number: n, Proposer: p.me, Attempt: d.op}
 	d.replies, d.proposal, d.answers = nil, state{}, nil
 	d.had = p.Load(o.key)
