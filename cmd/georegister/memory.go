@@ -16,8 +16,8 @@ import (
 	"github.com/georegister/georegister/workload/checked"
 )
 
-// garbagePercent lets the heap grow to five times what is in use between collections: a member makes little
-// garbage, and most members are small beside their machine.
+// garbagePercent lets the heap grow to five times what is in use between collections: a member makes little garbage, be
+// it a simulated one, and most members are small beside their machine.
 const garbagePercent = 400
 
 // relaxCollector trades memory that the machine has for processor time. Above half of the machine's memory the

@@ -260,6 +260,7 @@ func (f simulateFlags) runProtocol(c *cobra.Command, name string) error {
 		return fmt.Errorf("--faults: %w", err)
 	}
 	c.SilenceUsage = true // from here on, what fails is not a misspelt command line
+	relaxCollector()
 	if f.soak != 0 {
 		return f.soakRun(c, s, kinds)
 	}

@@ -75,12 +75,6 @@ func (r *runner) steps() (all []step) {
 			},
 		})
 	}
-	all = append(all, step{
-		"experiments", false, func(known *result) bool { return known.Measured },
-		func(ctx context.Context, program string, s *generate.Site, known *result) error {
-			return r.as.measure(ctx, program, s.Package, known)
-		},
-	})
 	deviates := func(name string, runs int) {
 		all = append(all, step{
 			name, runs > least, func(known *result) bool { return known.Deviated >= runs },
@@ -92,6 +86,12 @@ func (r *runner) steps() (all []step) {
 	searches(min(30, r.schedules))
 	searches(min(100, r.schedules))
 	searches(min(fewSchedules, r.schedules))
+	all = append(all, step{
+		"experiments", false, func(known *result) bool { return known.Measured },
+		func(ctx context.Context, program string, s *generate.Site, known *result) error {
+			return r.as.measure(ctx, program, s.Package, known)
+		},
+	})
 	deviates("plain runs", least)
 	all = append(all, step{
 		"drawn plain runs", true, func(known *result) bool { return known.Played || !r.weighed },
