@@ -35,6 +35,7 @@ type verdict struct {
 var (
 	failure = regexp.MustCompile(`(?m)^(?:Error: |georegister: )?seed (\d+): ([a-z]+): (.*)$`)
 	crash   = regexp.MustCompile(`(?m)^(?:\tpanic: |panic: |fatal error: )(.*)$`)
+	refusal = regexp.MustCompile(`(?m)^georegister: (.*)$`) // to run what is right
 	seeded  = regexp.MustCompile(`(?m)panic: seed (\d+): `)
 	told    = regexp.MustCompile(`: (\d+) of \d+ schedules`)
 )
@@ -65,6 +66,9 @@ func search(ctx context.Context, program, mutant string, h hunt, first, count in
 			v = v.at(s[1], first, count)
 		}
 		return v, nil
+	}
+	if m := refusal.FindStringSubmatch(out); m != nil {
+		return verdict{how: "refusal", reason: m[1], schedules: 1}, nil
 	}
 	return verdict{}, fmt.Errorf("%s: %v: %w\n%s", mutant, arguments, err, out)
 }
