@@ -29,7 +29,7 @@ func (w *Witness) Disk() string { return w.config.Disk }
 
 // Lives lists all, by partition and term.
 func (w *Witness) Lives() []Life {
-	all := make([]Life, 0, w.lives)
+	all := make([]Life, 0, w.countLives())
 	for _, p := range w.partitions {
 		for _, l := range p.lives {
 			all = append(all, Life{

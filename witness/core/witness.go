@@ -94,7 +94,6 @@ type Witness struct {
 	config     Config
 	budget     cache.Budget
 	partitions []partition // by number, up to the highest of which anything is known
-	lives      int
 	effects    Effects
 	unused     []*witnessv1.Message // answers for reuse
 	stats      Stats
@@ -173,8 +172,8 @@ func (w *Witness) partition(number uint32) *partition {
 
 // begin makes a life; force exceeds the limits. It must be of a higher term than all before.
 func (w *Witness) begin(number uint32, term uint64, slots int, force bool) (*life, error) {
-	if !force && w.lives >= w.config.Lives {
-		return nil, fmt.Errorf("there are %d lives already, the limit (lives)", w.lives)
+	if lives := w.countLives(); !force && lives >= w.config.Lives {
+		return nil, fmt.Errorf("there are %d lives already, the limit (lives)", lives)
 	}
 	c, err := cache.New(slots, &w.budget, force)
 	if err != nil {
@@ -183,8 +182,14 @@ func (w *Witness) begin(number uint32, term uint64, slots int, force bool) (*lif
 	p := w.raise(number, term)
 	l := &life{number: number, term: term, cache: c}
 	p.lives = append(p.lives, l)
-	w.lives++
 	return l, nil
+}
+
+func (w *Witness) countLives() (lives int) {
+	for i := range w.partitions {
+		lives += len(w.partitions[i].lives)
+	}
+	return lives
 }
 
 // end drops a life, if it is known, and remembers its term.
@@ -194,7 +199,6 @@ func (w *Witness) end(number uint32, term uint64) {
 	p.lives = slices.DeleteFunc(p.lives, func(l *life) bool {
 		if l.term == term {
 			l.cache.Release()
-			w.lives--
 		}
 		return l.term == term
 	})

@@ -196,10 +196,7 @@ func (p *Protocol) Registers(after []byte, visit func(key []byte, value register
 // load returns a key's record. One that can't be decoded stops the member: going on with an absent value would take
 // back what it has acknowledged.
 func (p *Protocol) load(key []byte) record {
-	encoded, ok := p.Journal.Get(p.Keys.Lookup(recordPrefix, key))
-	if !ok {
-		return record{}
-	}
+	encoded, _ := p.Journal.Get(p.Keys.Lookup(recordPrefix, key)) // none is an empty one
 	r, err := decode(encoded)
 	if err != nil {
 		p.Damaged(key, err)

@@ -261,13 +261,15 @@ const (
 )
 
 func command(op register.Operation) *peerv1.Command {
-	switch {
-	case op.Kind == register.Read:
+	switch op.Kind {
+	case register.Read:
 		return &peerv1.Command{Function: readCommand}
-	case op.Kind == register.Write && op.Value.Present():
-		return &peerv1.Command{Function: writeCommand, Args: [][]byte{op.Value}}
-	case op.Kind == register.Write:
-		return &peerv1.Command{Function: writeCommand}
+	case register.Write:
+		c := &peerv1.Command{Function: writeCommand}
+		if op.Value.Present() {
+			c.Args = [][]byte{op.Value}
+		}
+		return c
 	}
 	return wire.Command(op)
 }
