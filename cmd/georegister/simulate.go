@@ -241,6 +241,7 @@ func (f simulateFlags) run(c *cobra.Command) error {
 			names = append(names, v.Name)
 		}
 	}
+	relaxCollector()
 	for _, name := range names {
 		if err := f.runProtocol(c, name); err != nil {
 			return err
@@ -260,7 +261,6 @@ func (f simulateFlags) runProtocol(c *cobra.Command, name string) error {
 		return fmt.Errorf("--faults: %w", err)
 	}
 	c.SilenceUsage = true // from here on, what fails is not a misspelt command line
-	relaxCollector()
 	if f.soak != 0 {
 		return f.soakRun(c, s, kinds)
 	}

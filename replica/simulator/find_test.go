@@ -77,6 +77,9 @@ func byClass(counts func(check.Class) bool) func(*Failure) bool {
 	return func(f *Failure) bool { return counts(f.Class) }
 }
 
+// endless counts what does not come to its end.
+func endless(c check.Class) bool { return c == check.Stuck || c == check.Unbounded }
+
 // mustNotFind is find for what is right, in schedules that are made for a mistake.
 func mustNotFind(t *testing.T, draw func(seed uint64) schedule.Schedule, start Start, seeds int) {
 	t.Helper()

@@ -198,8 +198,8 @@ func (r *Run) noteFinal(key []byte, c register.Carstamp) {
 }
 
 // Chosen holds it that a tag of Gus that is answered is its write's for good, and no other one is: who answers, or
-// anybody, has taken it for that, or to hold it is to vote for it, since its write began in this very view; with relaxed quorums, so many hold it
-// that its writer can't change it. A register that is past it by now tells nothing.
+// anybody, has taken it for that, or to hold it is to vote for it, since its write began in this very view; with relaxed
+// quorums, so many hold it that its writer can't change it. A register that is past it by now tells nothing.
 func (r *Run) Chosen(s Speaker, key string, c register.Carstamp, disks Disks, has Records) {
 	record := recordKey(undecided, []byte(key))
 	raw, gus := has(record)

@@ -169,8 +169,8 @@ func (e *Environment) least(wait time.Duration) time.Duration {
 }
 
 // drawSlowDisk has the disks of one site, or of all, in one of eight schedules, take up to longer than Retry: an answer
-// that rests on one of them comes when its question was asked again. With masters none takes longer than half of a lease,
-// since who leads by leases has to be faster than that. It draws from a stream of its own.
+// that rests on one of them comes when its question was asked again. With masters none takes longer than half of a
+// lease, since who leads by leases has to be faster than that. It draws from a stream of its own.
 func (s *Schedule) drawSlowDisk(options Options) {
 	draw, env := kernel.NewStream(s.Seed, kernel.ForSlowDisk, 0), &s.Environment
 	if !slices.Contains(options.Faults, faults.SlowDisk) || !draw.Chance(125) {
