@@ -27,7 +27,7 @@ func TestAnswersToEarlierQuestionsMatter(t *testing.T) {
 	}{
 		{"gus/answer-of-another-write", Member(gus.Factory), 4000, nil},
 		{"gus/duel-on", Member(gus.Factory), 1000, endless},
-		{"caspaxos/duel-on", Member(caspaxos.Factory), 1000, endless},
+		{"base/duel-on", Member(caspaxos.Factory), 1000, endless},
 	} {
 		program.Run(t, late.mutant, late.mutant, func(t *testing.T) {
 			mustFind(t, draw, late.start, 0, late.seeds, late.counts)

@@ -99,7 +99,7 @@ func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 	program.Run(t, "rmwpaxos/take-back-soon", "rmwpaxos/take-back-soon", func(t *testing.T) {
 		mustFind(t, directed.SlowAndFew, Member(rmwpaxos.Factory), 0, 500, found(check.Stuck))
 	})
-	program.Run(t, "rmwpaxos/duel-on", "rmwpaxos/duel-on", func(t *testing.T) {
+	program.Run(t, "base/duel-on", "base/duel-on", func(t *testing.T) {
 		mustFind(t, directed.SlowAndFew, Member(rmwpaxos.Factory), 3900, 500, found(check.Stuck))
 	})
 }

@@ -2,7 +2,6 @@ package caspaxos
 
 import (
 	"slices"
-	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
@@ -49,9 +48,8 @@ type operation struct {
 
 	began   protocol.Instant // the present ballot
 	until   protocol.Instant // a back-off ends; 0: it does not back off
-	lost    int              // ballots
-	lasted  time.Duration    // the longest of these
-	highest uint64           // number of a ballot that somebody has promised
+	lost    base.Losses
+	highest uint64 // number of a ballot that somebody has promised
 }
 
 func (o *operation) reads() bool { return o.Kind() == register.Read }
@@ -94,7 +92,7 @@ func (p *Protocol) prepare(o *operation) {
 	}
 	own, _ := p.promise(o.Key, o.ballot)
 	p.collect(o, own)
-	if o.lost == 0 {
+	if o.lost.Ballots == 0 {
 		p.send(o, p.AskQuorum(&o.answered))
 	} else { // to win before others come in between
 		p.send(o, p.AskAll(&o.answered))
@@ -238,8 +236,7 @@ func (p *Protocol) refusedBy(o *operation, from view.MemberID, promised uint64) 
 }
 
 // The time to back off is drawn from a window that doubles with each ballot that is lost, from firstBackOff to
-// lastBackOff eighths of Config.Retry, or of what the longest lost ballot took if that is more: so long that whoever is
-// at work comes to its end, and with several of them one at a time.
+// lastBackOff eighths (base.BackOff), so that with several at work one comes to its end at a time.
 const (
 	firstBackOff = 8
 	lastBackOff  = 64
@@ -250,10 +247,9 @@ func (p *Protocol) lose(o *operation) {
 	p.Took(pathBackOff)
 	p.operations.Renumber(o, 0)
 	o.stage = waiting
-	o.lasted = max(o.lasted, p.Now.Sub(o.began))
-	window := min(firstBackOff<<min(o.lost, 8), lastBackOff)
-	o.until = p.Now.Add(max(p.Config.Retry, o.lasted) / 8 * time.Duration(1+p.Draws.Below(uint64(window))))
-	o.lost++
+	window := min(firstBackOff<<min(o.lost.Ballots, 8), lastBackOff)
+	p.Lose(&o.lost, o.began)
+	o.until = p.BackOff(&o.lost, uint64(window))
 }
 
 // canWin reports whether those that have not refused are a quorum.

@@ -43,13 +43,12 @@ const guestFor = 4
 // is asked for at once (algorithm 3, lines 21 to 24).
 func (p *Protocol) lose(o *object, d *instance) {
 	d.highest = max(d.highest, d.replies.promised())
-	d.lost.rounds++
-	d.lost.longest = max(d.lost.longest, p.Now.Sub(d.began))
+	p.Lose(&d.lost, d.began)
 	if o.mine != nil {
 		o.mine.lost = d.lost
 	}
 	o.lead = lead{}
-	if d.lost.rounds == 1 && d.stage == preparing && (p.options.Insist || !d.replies.contended()) {
+	if d.lost.Ballots == 1 && d.stage == preparing && (p.options.Insist || !d.replies.contended()) {
 		p.prepare(o, d, d.highest+1)
 		return
 	}
@@ -62,9 +61,9 @@ func (p *Protocol) lose(o *object, d *instance) {
 		p.hand(o, b, to)
 		return
 	}
-	most := uint64(1) << min(d.lost.rounds, 5)
+	most := uint64(1) << min(d.lost.Ballots, 5)
 	if to == p.Config.Self {
-		if d.lost.rounds <= rightOfWay {
+		if d.lost.Ballots <= rightOfWay {
 			if !p.options.Insist {
 				most = stride
 			}
@@ -76,7 +75,7 @@ func (p *Protocol) lose(o *object, d *instance) {
 	p.Took(pathBackOff)
 	d.stage = backingOff
 	d.op = p.Op() // nothing is waited for
-	d.until = p.Now.Add(max(p.Config.Retry, d.lost.longest) / 8 * time.Duration(1+p.Draws.Below(most)))
+	d.until = p.BackOff(&d.lost, most)
 }
 
 // heed notes that the key's proposer proposes for all: who is faster than it would never lose a round to it, and would
@@ -203,10 +202,4 @@ func (p *Protocol) onHanded(m *peerv1.Message) {
 	b.trips += int(m.RmwPaxos.Trips)
 	p.answer(o, b, b.recall(m.Instance.Answers))
 	p.advanceLater(o)
-}
-
-// losses are rounds that a proposer lost to others, in a row.
-type losses struct {
-	rounds  int
-	longest time.Duration // from PREPARE on; a quorum with slow disks takes longer than Config.Retry
 }

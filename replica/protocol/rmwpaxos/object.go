@@ -6,6 +6,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -73,7 +74,7 @@ type batch struct {
 	latest protocol.Instant // of giveUp
 	stays  bool             // it was handed over in vain
 	vain   int              // how often
-	lost   losses
+	lost   base.Losses
 
 	// Of another member's.
 	from  view.MemberID

@@ -34,7 +34,7 @@ type instance struct {
 	answers  [][]*peerv1.Answer // by batch, of the proposal
 	refused  []view.MemberID    // ascending
 
-	lost  losses
+	lost  base.Losses
 	began protocol.Instant // the round
 	until protocol.Instant // of backingOff
 	trips int              `digest:"-"` // people are told
