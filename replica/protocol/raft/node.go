@@ -82,11 +82,8 @@ func (p *Protocol) newNode(log lib.Storage, applied uint64) *lib.RawNode {
 // counts reports whether answers of others count for this member now.
 func (p *Protocol) counts() bool { return p.node.BasicStatus().RaftState != lib.StateFollower }
 
-// step hands over a message of another member's node.
+// step hands over a message of another member's node. What comes before the first tick is answered after it.
 func (p *Protocol) step(from view.MemberID, m *peerv1.Message) {
-	if !p.ticked {
-		return
-	}
 	r := &raftpb.Message{}
 	err := proto.Unmarshal(m.Raft, r)
 	if err == nil {

@@ -48,13 +48,31 @@ func (nd *Node) receive(s *shard, in *Input) {
 	for i, record := range page {
 		before[i], _ = s.journal.Get(record.Key)
 	}
-	taken := joins.Change().Records
+	had := joins.Change()
 	s.Protocol.Receive(in.from, m)
-	if joins.Change().Records == taken {
+	has := joins.Change()
+	if has.Records == had.Records {
 		return // nobody waits for it
 	}
 	for i, record := range page {
 		w.invariants.Adopts(who, record, before[i], s.journal.Get)
+	}
+	if has.Records > 0 {
+		nd.holdProgress(m.Transfer, had, has)
+	}
+}
+
+// holdProgress holds it that what a member says of its progress grows with each page by what that one has.
+func (nd *Node) holdProgress(page *peerv1.Transfer, had, has protocol.Change) {
+	var size uint64
+	for _, r := range page.Records {
+		size += uint64(len(r.Key) + len(r.Value))
+	}
+	if has.Records-had.Records != uint64(len(page.Records)) || has.Bytes-had.Bytes != size ||
+		has.SameBytes < had.SameBytes || has.SameBytes-had.SameBytes > page.Compared {
+		nd.World.Breaches(fmt.Errorf("member %d says that it has fetched %d records of %d bytes, and %d bytes that were "+
+			"the same, after a page of %d of %d and at most %d; before: %d of %d, and %d", nd.Index+1, has.Records, has.Bytes,
+			has.SameBytes, len(page.Records), size, page.Compared, had.Records, had.Bytes, had.SameBytes))
 	}
 }
 
