@@ -25,6 +25,7 @@ const maxResting = 4096
 type request struct {
 	protocol.Request
 	answered bool // given up at its deadline
+	known    bool // an update, at least once: others may know of it since an earlier view
 	trips    int  `digest:"-"` // round trips that a read has waited for before
 }
 
@@ -227,7 +228,7 @@ func (p *Protocol) expire(r *request, left bool) bool {
 		return r.answered
 	}
 	r.answered = true
-	p.GiveUp(&r.Request, left && r.Operation.Kind != register.Read, 0, p.NoQuorum())
+	p.GiveUp(&r.Request, (left || r.known) && r.Operation.Kind != register.Read, 0, p.NoQuorum())
 	return true
 }
 

@@ -22,7 +22,9 @@ func (p *Protocol) Unfinished() []protocol.Request {
 	list := func(r *request, done protocol.Resume) {
 		if r != nil && !r.answered {
 			q := r.Request
-			q.Resume = done
+			if q.Resume = done; done == nil && r.known {
+				q.Resume = resume{}
+			}
 			unfinished = append(unfinished, q)
 		}
 	}

@@ -109,8 +109,8 @@ func (p *Protocol) Submit(r protocol.Request) {
 	}
 	if done, resumed := r.Resume.(resume); resumed && !p.options.AtLeastOnce {
 		p.resume(o, r, done)
-	} else {
-		o.queue = append(o.queue, &request{Request: r})
+	} else { // at least once, it begins again
+		o.queue = append(o.queue, &request{Request: r, known: resumed})
 	}
 	p.advanceLater(o)
 }

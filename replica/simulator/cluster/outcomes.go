@@ -62,6 +62,9 @@ func (nd *Node) judgeRefusal(who *asked, result register.Result) {
 	switch {
 	case result.Status == register.Failed && who.kind != register.RMW:
 		nd.World.Breaches(fmt.Errorf("%s refuses a %v: %s", nd.Name(), who.kind, result.Message))
+	case result.Status == register.Unavailable && who.known:
+		nd.World.Breaches(fmt.Errorf("%s tells that a %v had no effect, and others may know of it since an earlier view: %s",
+			nd.Name(), who.kind, result.Message))
 	case result.Status == register.Unknown && who.reads():
 		nd.World.Breaches(fmt.Errorf("%s tells that the outcome of a %v is unknown, and it has no effect: %s", nd.Name(),
 			who.kind, result.Message))
@@ -69,9 +72,14 @@ func (nd *Node) judgeRefusal(who *asked, result register.Result) {
 }
 
 // judgeUnfinished judges that nobody may know of what has no effect: else its client would be told that its outcome is
-// unknown, if it does not go on.
+// unknown, if it does not go on. Of what others may know in one view, they may know in the next one, too.
 func (nd *Node) judgeUnfinished(r *protocol.Request) {
-	if who := nd.Asked[r.Handle]; r.Resume != nil && who.reads() {
+	who := nd.Asked[r.Handle]
+	if r.Resume == nil && who.known {
+		nd.World.Breaches(fmt.Errorf("%s takes it that nobody knows of a %v, of which others may know since an earlier view",
+			nd.Name(), who.kind))
+	}
+	if r.Resume != nil && who.reads() {
 		nd.World.Breaches(fmt.Errorf("%s takes it that others know of a %v, which has no effect", nd.Name(), who.kind))
 	}
 }

@@ -20,6 +20,7 @@ type asked struct {
 	deadline protocol.Instant // by the node's clock; 0: none
 	served   bool             // the member voted, or asked whether it may, when the operation came
 	goesOn   bool             // from an earlier view: the round trips there are not counted
+	known    bool             // and others may know of it
 }
 
 // requested handles the arrival of an attempt of a client.
