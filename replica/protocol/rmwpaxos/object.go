@@ -25,7 +25,6 @@ const maxResting = 4096
 type request struct {
 	protocol.Request
 	answered bool // given up at its deadline
-	known    bool // an update, at least once: others may know of it since an earlier view
 	trips    int  `digest:"-"` // round trips that a read has waited for before
 }
 
@@ -228,7 +227,7 @@ func (p *Protocol) expire(r *request, left bool) bool {
 		return r.answered
 	}
 	r.answered = true
-	p.GiveUp(&r.Request, (left || r.known) && r.Operation.Kind != register.Read, 0, p.NoQuorum())
+	p.GiveUp(&r.Request, (left || r.Resume != nil) && r.Operation.Kind != register.Read, 0, p.NoQuorum())
 	return true
 }
 

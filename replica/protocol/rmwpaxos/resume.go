@@ -22,8 +22,8 @@ func (p *Protocol) Unfinished() []protocol.Request {
 	list := func(r *request, done protocol.Resume) {
 		if r != nil && !r.answered {
 			q := r.Request
-			if q.Resume = done; done == nil && r.known {
-				q.Resume = resume{}
+			if done != nil { // else what an earlier view has said: others may know of it still
+				q.Resume = done
 			}
 			unfinished = append(unfinished, q)
 		}

@@ -110,7 +110,7 @@ func (p *Protocol) Submit(r protocol.Request) {
 	if done, resumed := r.Resume.(resume); resumed && !p.options.AtLeastOnce {
 		p.resume(o, r, done)
 	} else { // at least once, it begins again
-		o.queue = append(o.queue, &request{Request: r, known: resumed})
+		o.queue = append(o.queue, &request{Request: r})
 	}
 	p.advanceLater(o)
 }
