@@ -55,10 +55,11 @@ func (nd *Node) NotedOf(other *Node, shard int) *peerv1.Position {
 	return nil
 }
 
-// forgot is what a world does with a member that has found out that its disk is an older copy: the disk is wiped.
-func (nd *Node) forgot(why *protocol.Forgotten) {
+// forgot is what a world does with a member that has found out that its disk is an older copy: the disk is wiped. One that
+// began empty, and was not put back, is no copy: it may be lost, and its process knows that.
+func (nd *Node) forgot(s *shard, why *protocol.Forgotten) {
 	w := nd.World
-	if !nd.Lost {
+	if !nd.Lost || s.empty && !nd.PutBack {
 		w.Fail("member %d takes its disk for an older copy, and it is whole: %w", nd.Index+1, why)
 		return
 	}

@@ -28,7 +28,7 @@ func (nd *Node) flush(index int) {
 	}
 	e := s.Protocol.Ready()
 	if why := (*protocol.Forgotten)(nil); errors.As(e.Fault, &why) {
-		nd.forgot(why)
+		nd.forgot(s, why)
 		return
 	}
 	if e.Fault != nil {
@@ -40,6 +40,7 @@ func (nd *Node) flush(index int) {
 	}
 	nd.holdSaying(index, &e)
 	nd.holdNotes(s, &e.Persist)
+	nd.holdKnown(index, &e)
 	w.send(nd, index, e.Send)
 	nd.holdServed(index, e.Complete)
 	nd.complete(e.Complete)
@@ -128,6 +129,7 @@ func (nd *Node) persist(count int) []machine.Entry {
 		if e := &done[i]; e.Batch.Sequence != 0 {
 			s := nd.Shards[e.Shard]
 			nd.holdBatch(e.Shard, e.Batch)
+			nd.holdCount(e.Shard, &e.Batch)
 			nd.judgeStored(e.Shard, e.Batch)
 			s.Disk.Apply(e.Batch)
 			s.journal.Persisted(e.Batch.Sequence)

@@ -19,6 +19,7 @@ func (nd *Node) noteHeard(s *shard, in *Input) {
 		return
 	}
 	w.logs.Hears(nd.holder(int(m.Shard)), in.from, m, w.Now)
+	nd.noteKnown(s, in)
 	if v, ok := s.Protocol.(protocol.Joiner); ok && v.Voter() && !s.Protocol.Doubted() {
 		if from := w.Nodes[in.from-1]; from.Disks > 1 || from.Used > 0 || from.Older {
 			return // what it sent from a lost disk counts as nothing

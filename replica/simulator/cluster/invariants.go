@@ -86,6 +86,7 @@ func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
 	nd.holdQuestions(s, e)
 	w.Breaches(w.logs.Speculates(nd.holder(shard), e.Send, s.journal.Get, w.Now, w.Environment.LeastRetry()))
 	nd.holdElection(s, e)
+	nd.holdFetching(s, e)
 	for i := range e.Send {
 		w.invariants.Says(who, e.Send[i].To, e.Send[i].Message, s.Disk.Get)
 	}

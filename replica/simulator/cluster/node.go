@@ -46,6 +46,7 @@ type Node struct {
 	Older    bool             // its disk was put back from an older copy that lacks batches, and was not wiped since
 	Acted    uint32           // the last boot in which a process came to believe its disk
 	Used     uint32           // that one of the disk before it was put back; 0: it was not
+	PutBack  bool             // one of its disks was put back from an older copy
 	misreads bool             // its disk has given other fragments than it has
 	trusted  bool             // it has voted on a disk that was put back
 	Lost     bool             // its disk was lost, and it does not vote again yet; or it is gone
@@ -83,6 +84,8 @@ type shard struct {
 	ticked    protocol.Instant         // when the process was told the time last
 	elections elections                // of Raft
 	notes     notes                    // of how far others' disks are
+	known     known                    // of that, by what it has heard
+	fetching  fetching                 // others' states
 	told      protocol.Change          // what it has said of its part in a change, and that was held against its disk
 	leased    protocol.Instant         // a lease that was held against what was promised for it
 	heard     map[view.MemberID]*heard // witnesses, by this process; never ranged over
@@ -195,6 +198,7 @@ func (nd *Node) begin(continued bool) {
 		s.Protocol, s.told, s.doubted, s.vouching, s.questions = p, protocol.Change{}, p.Doubted(), nil, nil
 		s.started, s.empty = nd.Clock.Read(w.Now), Batches(s.Disk.Records) == 0 && !nd.Config.Bootstrap
 		s.elections, s.notes, s.heard, s.behind = elections{}, nd.notesOf(s), nil, behind{}
+		s.known, s.fetching = nd.knownOf(s), fetching{}
 		nd.tell(s, s.started)
 		nd.flush(i)
 	}

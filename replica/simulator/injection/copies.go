@@ -170,7 +170,7 @@ func (w *Injector) putBack(f *faults.Injected, nd *cluster.Node) {
 		s.Disk.Records, s.Disk.Stale = v.shard(i), true
 	}
 	nd.Used, nd.Boots = nd.Acted, v.boots
-	nd.Lost, nd.Older = lacks || starts, lacks
+	nd.Lost, nd.Older, nd.PutBack = lacks || starts, lacks, true
 	switch {
 	case lacks:
 		w.Took("old-copy")
