@@ -37,7 +37,7 @@ func (nd *Node) receive(s *shard, in *Input) {
 		return
 	}
 	who := nd.speaker(int(m.Shard))
-	w.invariants.Hears(who, m)
+	w.invariants.Hears(who, in.from, m)
 	joins, ok := s.Protocol.(protocol.Joiner)
 	page := m.GetTransfer().GetRecords()
 	if m.Kind != peerv1.Kind_TRANSFER_PAGE || !ok || len(page) == 0 {
@@ -84,6 +84,7 @@ func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
 	}
 	who := nd.speaker(shard)
 	nd.holdQuestions(s, e)
+	nd.holdRebuilding(s, e)
 	w.Breaches(w.logs.Speculates(nd.holder(shard), e.Send, s.journal.Get, w.Now, w.Environment.LeastRetry()))
 	nd.holdElection(s, e)
 	nd.holdFetching(s, e)
@@ -127,6 +128,20 @@ func (nd *Node) holdQuestions(s *shard, e *protocol.Effects) {
 		}
 	}
 	s.questions = s.questions[:0]
+}
+
+// holdRebuilding holds it that a member which does not vote asks for no fragment without saying that it rebuilds its own:
+// it does nothing else.
+func (nd *Node) holdRebuilding(s *shard, e *protocol.Effects) {
+	if v, ok := s.Protocol.(protocol.Joiner); !ok || v.Voter() {
+		return
+	}
+	for i := range e.Send {
+		if m := e.Send[i].Message; m.Kind == peerv1.Kind_FRAGMENT_FETCH && !m.Fragment.GetRebuilding() {
+			nd.World.Breaches(fmt.Errorf("member %d does not vote, and asks for a fragment of key %q without saying that it "+
+				"rebuilds its own", nd.Index+1, m.Key))
+		}
+	}
 }
 
 // holdBatch holds what becomes durable against what was.
@@ -191,6 +206,7 @@ func (nd *Node) holdAnswer(who *asked, c *protocol.Completion) {
 	if op.Kind == register.Write {
 		shard := nd.place(op.Key)
 		w.invariants.Answered(nd.speaker(shard), op.Key, c.Result.Carstamp, nd.Shards[shard].Disk.Get)
+		w.invariants.Marks(nd.speaker(shard), op.Key, c.Result.Carstamp, nd.Shards[shard].journal.Get)
 	}
 	for _, d := range op.After {
 		if !op.Regular || d.Key != op.Key { // what it has found of its own key is what the session depends on next

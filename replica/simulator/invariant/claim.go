@@ -160,6 +160,10 @@ func (r *Run) Says(s Speaker, to view.MemberID, m *peerv1.Message, has Records) 
 		}
 	}
 	switch m.Kind {
+	case peerv1.Kind_FRAGMENT_OVER:
+		if why := notOver(s.ID, valueIn(m), has); why != "" {
+			r.broken(s.ID, "says that %v is over, and has %s", valueIn(m), why)
+		}
 	case peerv1.Kind_ADOPT_OK:
 		said := uint64(1)
 		if i := s.View.Index(to); i >= 0 && i < len(m.Known) {

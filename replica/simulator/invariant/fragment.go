@@ -79,11 +79,15 @@ func (r *Run) holdFragment(s Speaker, v value, m protocol.Mutation, before []byt
 		r.broken(s.ID, "has something of %v, which nobody has begun", v)
 	}
 	if m.Key[0] == known {
+		if gone := m.Value == nil || stateOf(m.Value) == peerv1.FragmentState_FRAGMENT_GONE; gone && before != nil &&
+			stateOf(before) == peerv1.FragmentState_FRAGMENT_WANTED {
+			r.abandons(s, v, disk)
+		}
 		if why := fragmentLacks(s.ID, v, m.Value, before, disk); why != "" {
 			r.broken(s.ID, "takes back what its disk had of %v: it has %s", v, why)
 		}
 	} else if raw, ok := disk(m.Key); ok {
-		if why := strange(s.ID, v, raw, disk); why != "" {
+		if why := strange(s, v, raw, disk); why != "" {
 			r.broken(s.ID, "stores of %v %s", v, why)
 		}
 	}
@@ -111,18 +115,19 @@ func fragmentLacks(who view.MemberID, of value, now, before []byte, disk Records
 func stateOf(raw []byte) peerv1.FragmentState { return peerv1.FragmentState(field.Number(raw, 1)) }
 
 // strange says what is wrong with the fragments of a value that a disk has: they are the member's own alone, unless it
-// is to be made of them.
-func strange(who view.MemberID, of value, now []byte, disk Records) string {
+// is to be made of them; then they are too few for that.
+func strange(s Speaker, of value, now []byte, disk Records) string {
 	raw, ok := disk(of.record(known))
 	if !ok {
 		return "fragments, and does not know of the value"
 	}
-	if stateOf(raw) == peerv1.FragmentState_FRAGMENT_WANTED {
-		return ""
-	}
 	var indexes []uint64
 	_ = field.Visit(now, func(_ int, _ uint64, part []byte) { indexes = append(indexes, field.Number(part, 1)) })
-	if !slices.Equal(indexes, []uint64{uint64(who) - 1}) {
+	wanted := stateOf(raw) == peerv1.FragmentState_FRAGMENT_WANTED
+	switch {
+	case wanted && enough(s.View, indexes, disk):
+		return fmt.Sprintf("fragments %d, and does not make its own of them", indexes)
+	case !wanted && !slices.Equal(indexes, []uint64{uint64(s.ID) - 1}):
 		return fmt.Sprintf("fragments %d, not its own alone", indexes)
 	}
 	return ""

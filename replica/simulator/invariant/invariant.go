@@ -6,7 +6,7 @@
 //	a write has one name                      write.go
 //	a proposal or an answer rests on a quorum quorum.go
 //
-// and of large values that are stored as fragments, which are no records of a register: fragment.go.
+// and of large values that are stored as fragments, which are no records of a register: fragment.go and collect.go.
 //
 // Clients see that a rule is broken only when a rare chain of events follows, such as a crash and a recovery by just
 // those members that lack something. What a member says shows it at once.
@@ -53,6 +53,8 @@ type Run struct {
 	ended     map[tag]register.Carstamp       // by the one that it began with: the one that it has for good; never ranged over
 	begun     map[value]bool                  // large values that were begun; never ranged over
 	stored    map[value]bool                  // by enough, each its fragment; never ranged over
+	told      map[wants][]view.MemberID       // who has said whether it has a fragment; never ranged over
+	large     map[tag]value                   // what metadata tags of Gus stand for; never ranged over
 	counting  map[uint64]bool                 // epochs in which members of Gus count holders of tags; never ranged over
 }
 
@@ -88,6 +90,7 @@ func (r *Run) Leaves(s Speaker, m *peerv1.Message, disks Disks) {
 	r.propose(s, m, disks)
 	r.decide(s, m, disks)
 	r.store(s, m, disks)
+	r.noteMetadata(m)
 	if m.Kind == peerv1.Kind_FRAGMENT_STORE {
 		r.begin(valueIn(m))
 	}

@@ -14,7 +14,10 @@ type vote struct {
 }
 
 // Hears notes a message that a member is given.
-func (r *Run) Hears(s Speaker, m *peerv1.Message) {
+func (r *Run) Hears(s Speaker, from view.MemberID, m *peerv1.Message) {
+	if m.Kind == peerv1.Kind_FRAGMENT_FETCHED {
+		r.hearFragment(s, from, m)
+	}
 	if m.Kind != peerv1.Kind_PAXOS_VOTE {
 		return
 	}

@@ -39,7 +39,7 @@ func TestAVoteWasAskedFor(t *testing.T) {
 	} {
 		var r Run
 		if c.asked > 0 {
-			r.Hears(speaker(c.asked), asks)
+			r.Hears(speaker(c.asked), 1, asks)
 		}
 		r.Persists(speaker(2), c.disks, vote(c.epoch))
 		expect(t, name, &r, c.want)
