@@ -1,6 +1,7 @@
 package layered
 
 import (
+	"cmp"
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -15,7 +16,7 @@ const (
 
 // grace is how long a fragment stays here at least after its value was last found to be in use, so that reads that
 // found it end.
-func (p *Protocol) grace() time.Duration { return 4 * p.Config.Retry }
+func (p *Protocol) grace() time.Duration { return cmp.Or(p.Config.Tuning.Grace, 4*p.Config.Retry) }
 
 // collect looks through some of the fragments, and asks their writers whether those can go that nothing here refers to.
 func (p *Protocol) collect() {
@@ -23,7 +24,8 @@ func (p *Protocol) collect() {
 		return
 	}
 	p.sweep = p.Now.Add(p.Config.Suspect)
-	left, after := sweepRecords, p.cursor
+	most := cmp.Or(p.Config.Tuning.Looked, sweepRecords)
+	left, after := most, p.cursor
 	p.cursor = nil // from the beginning, unless there is more
 	type found struct {
 		key    []byte
@@ -72,7 +74,7 @@ func (p *Protocol) collect() {
 			p.tell([]view.MemberID{u.name.member()}, peerv1.Kind_FRAGMENT_ASK, u.key, u.name)
 		}
 	}
-	if p.cursor != nil && idle > sweepRecords/2 { // they come faster than they would go
+	if p.cursor != nil && idle > most/2 { // they come faster than they would go
 		p.sweep = p.Now.Add(p.Config.Suspect / hurry)
 	}
 }

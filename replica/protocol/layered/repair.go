@@ -2,6 +2,7 @@ package layered
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"time"
 
@@ -62,7 +63,7 @@ func (p *Protocol) look() {
 	if len(p.repairs) == maxRepairs {
 		return
 	}
-	left, after := surveyRegisters, p.surveyed
+	left, after := cmp.Or(p.Config.Tuning.Looked, surveyRegisters), p.surveyed
 	p.surveyed = nil // from the beginning, unless there is more
 	p.inner.Registers(after, func(key []byte, value register.Value, final bool) bool {
 		if d, large := reference(value); large && final && !p.attempted(d.name) {

@@ -19,6 +19,12 @@ func (s *Schedule) drawLimits(options Options) {
 		return
 	}
 	s.Environment.Tuning = drawTuning(draw, s.Environment.Retry)
+	if looked := kernel.NewStream(s.Seed, kernel.ForLimits, 6); options.Data > 0 && looked.Chance(500) {
+		s.Environment.Tuning.Looked = 1 + looked.Below(3)
+		if looked.Chance(700) {
+			s.Environment.Tuning.Grace = time.Millisecond // so reads find values of which fragments have gone
+		}
+	}
 	if starts := kernel.NewStream(s.Seed, kernel.ForLimits, 3); starts.Chance(300) {
 		s.Environment.Starts = manyStarts[starts.Below(len(manyStarts))] - uint32(starts.Below(5))
 	}
