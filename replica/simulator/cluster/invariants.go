@@ -38,6 +38,9 @@ func (nd *Node) receive(s *shard, in *Input) {
 	}
 	who := nd.speaker(int(m.Shard))
 	w.invariants.Hears(who, in.from, m)
+	if m.Kind == peerv1.Kind_FRAGMENT_FETCHED && len(nd.Inbox) == 1 {
+		s.fetched = m
+	}
 	joins, ok := s.Protocol.(protocol.Joiner)
 	page := m.GetTransfer().GetRecords()
 	if m.Kind != peerv1.Kind_TRANSFER_PAGE || !ok || len(page) == 0 {
@@ -85,6 +88,12 @@ func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
 	who := nd.speaker(shard)
 	nd.holdQuestions(s, e)
 	nd.holdRebuilding(s, e)
+	if m := s.fetched; m != nil && slices.ContainsFunc(e.Send, func(e protocol.Envelope) bool {
+		return e.Message.Kind == peerv1.Kind_GUS_READ
+	}) {
+		w.invariants.BeginsAnew(who, m, s.journal.Get)
+	}
+	s.fetched = nil
 	w.Breaches(w.logs.Speculates(nd.holder(shard), e.Send, s.journal.Get, w.Now, w.Environment.LeastRetry()))
 	nd.holdElection(s, e)
 	nd.holdFetching(s, e)

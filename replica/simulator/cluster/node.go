@@ -81,6 +81,7 @@ type shard struct {
 	started   protocol.Instant         // by the node's clock
 	vouching  []view.MemberID          // and these have answered this process
 	questions []question               // for fragments, of this turn
+	fetched   *peerv1.Message          // nothing but this answer came in this turn; nil: something else did
 	ticked    protocol.Instant         // when the process was told the time last
 	elections elections                // of Raft
 	notes     notes                    // of how far others' disks are

@@ -94,10 +94,11 @@ func (nd *Node) serves(s *shard) bool {
 }
 
 // judgePatience judges that a member which takes operations on refuses none before its deadline. Fragments that restore
-// no value are a reason to.
+// no value, since a disk gives others than it has, are a reason to.
 func (nd *Node) judgePatience(who *asked, result register.Result) {
 	w := nd.World
-	patient := who.served && nd.serves(nd.Shards[who.shard]) && w.Environment.Data == 0
+	patient := who.served && nd.serves(nd.Shards[who.shard]) &&
+		(w.Environment.Data == 0 || !slices.ContainsFunc(w.Nodes, func(o *Node) bool { return o.misreads }))
 	early := who.deadline == 0 || nd.Clock.Read(w.Now) < who.deadline
 	if result.Status == register.Unavailable && patient && early {
 		w.Breaches(fmt.Errorf("%s refuses an operation before its deadline: %s", nd.Name(), result.Message))

@@ -23,10 +23,39 @@ type wants struct {
 func (r *Run) hearFragment(s Speaker, from view.MemberID, m *peerv1.Message) {
 	w := wants{valueIn(m), s.ID, s.Shard, s.Disk}
 	if r.told == nil {
-		r.told = map[wants][]view.MemberID{}
+		r.told, r.absent = map[wants][]view.MemberID{}, map[question][]view.MemberID{}
+	}
+	if m.Fragment.GetAbsent() {
+		q := question{s.ID, s.Shard, m.Op, m.Kind}
+		r.absent[q] = append(r.absent[q], from)
 	}
 	if !slices.Contains(r.told[w], from) {
 		r.told[w] = append(r.told[w], from)
+	}
+}
+
+// BeginsAnew holds it that a read which begins anew at an answer was told by so many that they have no fragment of the
+// value that it is over, or that too few are left.
+func (r *Run) BeginsAnew(s Speaker, m *peerv1.Message, has Records) {
+	code, coded := has([]byte(codeKey))
+	if r.Broken != nil || !coded || len(code) != 1 {
+		return
+	}
+	absent := r.absent[question{s.ID, s.Shard, m.Op, m.Kind}]
+	if _, here := has(valueIn(m).record(pieces)); !here {
+		absent = append(slices.Clone(absent), s.ID)
+	}
+	left := func(side view.View) (n int) {
+		for _, member := range side.Members {
+			if !slices.Contains(absent, member.ID) {
+				n++
+			}
+		}
+		return n
+	}
+	before, needs := s.View.Before(), view.Fragments{Data: int(code[0]), Faults: s.Losses}
+	if left(before) >= needs.Holders(before) && left(*s.View) >= needs.Data {
+		r.broken(s.ID, "begins a read of key %q anew, and only members %v have no fragment of %v", m.Key, absent, valueIn(m))
 	}
 }
 

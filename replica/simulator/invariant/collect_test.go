@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"slices"
 	"testing"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -94,6 +95,33 @@ func TestWhoAnswersALargeWriteHasNotedIt(t *testing.T) {
 			Value: metadata(v), Gus: &peerv1.Gus{Origin: 3},
 		})
 		r.Marks(speaker(1), "k", wire.Carstamp(4, uint64(v.writer), 0), c.disk.has(t))
+		expect(t, name, &r, c.want)
+	}
+}
+
+func TestReadsBeginAnewForAReason(t *testing.T) {
+	v := of(1)
+	says := func(absent bool) *peerv1.Message {
+		return &peerv1.Message{
+			Kind: peerv1.Kind_FRAGMENT_FETCHED, Op: 9, Key: []byte("k"),
+			Fragment: &peerv1.Fragment{Writer: uint64(v.writer), Number: v.number, Absent: absent},
+		}
+	}
+	for name, c := range map[string]struct {
+		absent []view.MemberID // of three members, one fragment of which restores a value when one is lost
+		want   string
+	}{
+		"two have none": {[]view.MemberID{2, 3}, ""},
+		"one has none":  {[]view.MemberID{2}, "only members [2]"},
+		"all have some": {nil, "only members []"},
+	} {
+		var r Run
+		for _, from := range []view.MemberID{2, 3} {
+			r.Hears(speaker(1), from, says(slices.Contains(c.absent, from)))
+		}
+		r.BeginsAnew(speaker(1), says(true), func(key []byte) ([]byte, bool) {
+			return []byte{1}, string(key) == codeKey || string(key) == string(v.record(pieces))
+		})
 		expect(t, name, &r, c.want)
 	}
 }

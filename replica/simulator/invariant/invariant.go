@@ -54,6 +54,7 @@ type Run struct {
 	begun     map[value]bool                  // large values that were begun; never ranged over
 	stored    map[value]bool                  // by enough, each its fragment; never ranged over
 	told      map[wants][]view.MemberID       // who has said whether it has a fragment; never ranged over
+	absent    map[question][]view.MemberID    // who has none, of those that were asked; never ranged over
 	large     map[tag]value                   // what metadata tags of Gus stand for; never ranged over
 	counting  map[uint64]bool                 // epochs in which members of Gus count holders of tags; never ranged over
 }
