@@ -101,7 +101,9 @@ func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
 		w.invariants.Says(who, e.Send[i].To, e.Send[i].Message, s.Disk.Get)
 	}
 	for i := range e.SendAfterPersist {
-		w.invariants.Says(who, e.SendAfterPersist[i].To, e.SendAfterPersist[i].Message, s.journal.Get)
+		m := e.SendAfterPersist[i].Message
+		w.invariants.Says(who, e.SendAfterPersist[i].To, m, s.journal.Get)
+		w.invariants.Tells(who, m, s.Disk.Get, s.journal.Get)
 	}
 }
 

@@ -40,12 +40,16 @@ func (r *Run) Persists(s Speaker, disks Disks, b protocol.Batch) {
 			if !executed(m.Key, after(disk, b)) {
 				why = "nothing, and its key's state does not have it"
 			}
+		case m.Key[0] == states && bytes.Equal(m.Value, before):
+			r.broken(s.ID, "stores the state of %s again, and its disk has it", show(m.Key))
 		case !bytes.Equal(m.Value, before):
 			why = is.lacks(was)
 			switch {
 			case why != "":
 			case m.Key[0] == acceptors:
 				why = ballotsLack(m.Value, before)
+			case m.Key[0] == states:
+				why = r.seqLacks(m.Key, m.Value)
 			case m.Key[0] == instances && forgetsAgreement(s.View, m.Value, before):
 				why = "no agreement any more"
 			}

@@ -22,6 +22,7 @@ type fact struct {
 	promised uint64            // ballot
 	accepted uint64            // ballot
 	count    uint64            // of a state: changes; of an instance: its status; of a member: its incarnation
+	seq      uint64            // of a state: the largest of the instances that it is after
 }
 
 // lacks is in what a fact is less than another one; empty: in nothing.
@@ -35,6 +36,8 @@ func (f fact) lacks(g fact) string {
 		return fmt.Sprintf("a vote in ballot %d, not in %d", f.accepted, g.accepted)
 	case f.count < g.count:
 		return fmt.Sprintf("count or status %d, not %d", f.count, g.count)
+	case f.seq < g.seq:
+		return fmt.Sprintf("seq %d, not %d", f.seq, g.seq)
 	}
 	return ""
 }
@@ -71,7 +74,7 @@ var records = [256]func(raw []byte) (fact, error){
 		return f, nil
 	},
 	states: func(raw []byte) (fact, error) { // KeyState
-		return fact{count: field.Number(raw, 2)}, nil
+		return fact{count: field.Number(raw, 2), seq: field.Number(raw, stateSeq)}, nil
 	},
 	undecided: func(raw []byte) (fact, error) { // GusRecord
 		return fact{carstamp: wire.Carstamp(field.Number(raw, 1), field.Number(raw, 2), 0)}, nil

@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -102,4 +103,79 @@ func dependsOnAll(i *peerv1.Instance, raw []byte) bool {
 func forgetsAgreement(v *view.View, now, before []byte) bool {
 	is, was := instanceOf(now), instanceOf(before)
 	return was.agreed && !is.agreed && is.status == peerv1.Status_PRE_ACCEPTED && is.since >= v.Since
+}
+
+// Numbers of fields of a KeyState.
+const (
+	stateExecuted = 3
+	stateSeq      = 7
+)
+
+// noteSeq notes the seq of an instance that is committed, unless it only reads.
+func (r *Run) noteSeq(key []byte, i *peerv1.Instance) {
+	updates := func(c *peerv1.Command) bool { return c.Kind != peerv1.CommandKind_READ_COMMAND }
+	if i.Seq == 0 || !slices.ContainsFunc(i.Commands, updates) {
+		return
+	}
+	if r.seqs == nil {
+		r.seqs = map[string]uint64{}
+	}
+	r.seqs[string(key)] = i.Seq
+}
+
+// seqLacks is in what the seq of a state is less than that of an instance which it is after; empty: in nothing. What
+// begins later has a larger one.
+func (r *Run) seqLacks(key, state []byte) (why string) {
+	if len(r.seqs) == 0 {
+		return ""
+	}
+	seq := field.Number(state, stateSeq)
+	_ = field.Visit(state, func(which int, _ uint64, part []byte) {
+		if which != stateExecuted {
+			return
+		}
+		id := field.Part(part, 1)
+		name := &peerv1.InstanceID{Writer: field.Number(id, 1), Number: field.Number(id, 2)}
+		if is := r.seqs[string(instanceKey(key[1:], name))]; is > seq {
+			why = fmt.Sprintf("seq %d, and is after an instance of seq %d", seq, is)
+		}
+	})
+	return why
+}
+
+// Tells holds what a member answers of an instance, once its journal is durable, against its disk and its journal: a
+// refusal tells of the ballot that stands in the way, and who has executed the instance tells what it has answered.
+func (r *Run) Tells(s Speaker, m *peerv1.Message, disk, journal Records) {
+	if r.Broken != nil || m.Instance.GetId() == nil {
+		return
+	}
+	switch m.Kind {
+	case peerv1.Kind_NACK:
+		raw, _ := disk(instanceKey(m.Key, m.Instance.Id))
+		if is := instanceOf(raw).ballot; m.Instance.Ballot < is {
+			r.broken(s.ID, "refuses %s with ballot %d, and has promised %d",
+				show(instanceKey(m.Key, m.Instance.Id)), m.Instance.Ballot, is)
+		}
+	case peerv1.Kind_EXECUTED:
+		raw, _ := journal(recordKey(states, m.Key))
+		_ = field.Visit(raw, func(which int, _ uint64, part []byte) {
+			if which != stateExecuted {
+				return
+			}
+			if id := field.Part(part, 1); field.Number(id, 1) != m.Instance.Id.Writer ||
+				field.Number(id, 2) != m.Instance.Id.Number {
+				return
+			}
+			answers := 0
+			_ = field.Visit(part, func(which int, _ uint64, _ []byte) {
+				if which == 2 { // Executed.answers
+					answers++
+				}
+			})
+			if answers != len(m.Instance.Answers) {
+				r.broken(s.ID, "says that %s is executed, with %d answers of %d",
+					show(instanceKey(m.Key, m.Instance.Id)), len(m.Instance.Answers), answers)
+			}
+		})
+	}
 }

@@ -102,3 +102,50 @@ func TestAnAnswerInAJointViewRestsOnBothSides(t *testing.T) {
 		expect(t, name, &r, b.want)
 	}
 }
+
+// A state has at least the seq of what it is after, and what is told of an instance is what its member has.
+func TestWhatIsToldOfAnInstance(t *testing.T) {
+	id := &peerv1.InstanceID{Writer: uint64(register.NewWriter(1, 1, 0)), Number: 2}
+	key := instanceKey([]byte("k"), id)
+	record := func(seq uint64, answers ...*peerv1.Answer) []byte {
+		raw, err := (&peerv1.KeyState{Seq: seq, Executed: []*peerv1.Executed{{Id: id, Answers: answers}}}).MarshalVT()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	var r Run
+	r.noteSeq(key, &peerv1.Instance{Id: id, Seq: 4, Commands: []*peerv1.Command{{}}})
+	if why := r.seqLacks(recordKey(states, []byte("k")), record(4)); why != "" {
+		t.Errorf("the same seq: %s", why)
+	}
+	if r.seqLacks(recordKey(states, []byte("k")), record(3)) == "" {
+		t.Error("nothing said of a lower seq")
+	}
+	promised, err := (&peerv1.Message{Instance: &peerv1.Instance{Id: id, Ballot: 3}}).MarshalVT()
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := func(k []byte) ([]byte, bool) {
+		if k[0] == states {
+			return record(4, &peerv1.Answer{}), true
+		}
+		return promised, string(k) == string(key)
+	}
+	for name, c := range map[string]struct {
+		kind   peerv1.Kind
+		says   *peerv1.Instance
+		breaks bool
+	}{
+		"refuses with the ballot":     {peerv1.Kind_NACK, &peerv1.Instance{Id: id, Ballot: 3}, false},
+		"refuses without it":          {peerv1.Kind_NACK, &peerv1.Instance{Id: id}, true},
+		"executed, with the answer":   {peerv1.Kind_EXECUTED, &peerv1.Instance{Id: id, Answers: []*peerv1.Answer{{}}}, false},
+		"executed, without an answer": {peerv1.Kind_EXECUTED, &peerv1.Instance{Id: id}, true},
+	} {
+		var r Run
+		r.Tells(Speaker{ID: 1}, &peerv1.Message{Kind: c.kind, Key: []byte("k"), Instance: c.says}, has, has)
+		if (r.Broken != nil) != c.breaks {
+			t.Errorf("%s: %v", name, r.Broken)
+		}
+	}
+}

@@ -43,6 +43,7 @@ type Run struct {
 	chosen    map[string]choice               // by key: the latest choice that is known; never ranged over
 	final     map[tag]bool                    // of Gus; never ranged over
 	committed map[string]bool                 // by the key of an instance's record; never ranged over
+	seqs      map[string]uint64               // of committed updates, by the key of an instance's record; never ranged over
 	instances map[string]*past                // by the key of an instance's record; never ranged over
 	reached   map[string][]reached            // by key: how far it was in each epoch; never ranged over
 	asked     map[vote]bool                   // who was asked for a vote; never ranged over

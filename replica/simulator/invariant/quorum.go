@@ -118,6 +118,7 @@ func (r *Run) decide(s Speaker, m *peerv1.Message, disks Disks) {
 		r.accept(s, m, disks)
 	case m.Kind == peerv1.Kind_COMMIT:
 		key := instanceKey(m.Key, m.Instance.GetId())
+		r.noteSeq(key, m.Instance)
 		raw, known := disks(s.ID).Has(key)
 		i := instanceOf(raw)
 		if !known || i.since != s.View.Epoch {
