@@ -130,17 +130,25 @@ func is(c *peerv1.RaftCommand, op *register.Operation) bool {
 
 // saved reports whether a command is saved on the disk, or executed there.
 func (h *Holder) saved(author, number uint64) bool {
-	key := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{raftSaved}, author), number)
-	if _, there := h.Records[string(key)]; there {
+	if _, there := h.Records[string(savedKey(author, number))]; there {
 		return true
 	}
 	return h.over(author, number)
 }
 
+func savedKey(author, number uint64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{raftSaved}, author), number)
+}
+
 // over reports whether a command is executed in the state on the disk, or given up.
 func (h *Holder) over(author, number uint64) bool {
+	return overIn(h.Records[raftApplied], author, number)
+}
+
+// overIn is the same of what a state says of itself.
+func overIn(raw []byte, author, number uint64) bool {
 	var applied peerv1.RaftApplied
-	return applied.UnmarshalVT(h.Records[raftApplied]) == nil && over(&applied, author, number)
+	return applied.UnmarshalVT(raw) == nil && over(&applied, author, number)
 }
 
 func over(applied *peerv1.RaftApplied, author, number uint64) bool {

@@ -22,6 +22,7 @@ const (
 	raftHard    = "h"
 	raftStart   = "t"
 	raftApplied = "a"
+	raftBasis   = "b"
 	raftEntry   = 'l'
 	raftSaved   = 'w'
 )
@@ -50,6 +51,7 @@ type group struct {
 	since     map[handed]map[view.MemberID]time.Duration // when a member was first to save another one's command
 	gathers   map[uint64]bool                            // terms whose leaders have asked what is saved
 	recovered map[uint64]bool                            // terms whose leaders have told what was
+	turns     turns
 }
 
 type place struct {
@@ -262,6 +264,7 @@ const (
 	appliedAuthors = 4
 	authorName     = 1
 	authorOver     = 2 // RaftAuthor.first_incomplete
+	pullAbove      = 2 // RaftPull.above
 )
 
 func readRaft(raw []byte) (raftMessage, error) {

@@ -2,12 +2,14 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/field"
 )
@@ -15,6 +17,9 @@ import (
 // noteHeard notes what a member hears, as far as rules ask for it later.
 func (nd *Node) noteHeard(s *shard, in *Input) {
 	w, m := nd.World, in.Message
+	if m.Kind == peerv1.Kind_RAFT {
+		s.elections.calls.hear(in.from, m.Raft)
+	}
 	if !w.judged() || m.Epoch != nd.Config.View.Epoch {
 		return
 	}
@@ -25,7 +30,9 @@ func (nd *Node) noteHeard(s *shard, in *Input) {
 			return // what it sent from a lost disk counts as nothing
 		}
 		if m.Kind == peerv1.Kind_RAFT {
-			s.elections.hear(m.Raft, check.Term(s.journal.Get), s.ticked)
+			term := check.Term(s.journal.Get)
+			s.elections.hear(m.Raft, term, s.ticked)
+			s.elections.calls.beats(in.from, m.Raft, term)
 		}
 		s.notes.hear(in.from, m, s.ticked)
 	}
@@ -36,6 +43,7 @@ type elections struct {
 	term  uint64           // the newest that it has heard of
 	heard protocol.Instant // when it has heard the leader of that; 0: not since it led, or called for an election
 	voted protocol.Instant // when it has voted for another one; 0: as with heard
+	calls calls
 }
 
 // hear notes a message of the library that comes while the journal has a term. What is granted to who asks whether it
@@ -98,5 +106,20 @@ func (nd *Node) holdElection(s *shard, e *protocol.Effects) {
 	}
 	for i := range e.SendAfterPersist {
 		says(&e.SendAfterPersist[i])
+	}
+	w := nd.World.Environment
+	if err := is.calls.turn(now, e, nd.Config.Retry, nd.Config.Suspect); err != nil && !w.Paced {
+		nd.World.Breaches(fmt.Errorf("%s %w", nd.Name(), err))
+	}
+}
+
+// turnOf is what a member says in a turn.
+func (nd *Node) turnOf(s *shard, e *protocol.Effects) *check.Turn {
+	v, joins := s.Protocol.(protocol.Joiner)
+	rests := func(c protocol.Completion) bool { return c.Result.Status == register.OK && !c.Result.Fast }
+	return &check.Turn{
+		Sends: e.Send, Waits: e.SendAfterPersist, Ends: slices.ContainsFunc(e.CompleteAfterPersist, rests),
+		Life: nd.life, Tick: s.ticked, Retry: nd.World.Environment.LeastRetry(), Votes: !joins || v.Voter(),
+		Journal: s.journal.Get,
 	}
 }

@@ -95,6 +95,7 @@ func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
 	}
 	s.fetched = nil
 	w.Breaches(w.logs.Speculates(nd.holder(shard), e.Send, s.journal.Get, w.Now, w.Environment.LeastRetry()))
+	w.Breaches(w.logs.Turns(nd.holder(shard), nd.turnOf(s, e)))
 	nd.holdElection(s, e)
 	nd.holdFetching(s, e)
 	for i := range e.Send {
