@@ -160,6 +160,8 @@ func Decision(s membership.Snapshot, d membership.Decision) error {
 		return fail(fmt.Sprintf("is said to wait for %d", d.Wait))
 	case !slices.Equal(d.Rest, rest) || !slices.Equal(d.For, busy):
 		return fail(fmt.Sprintf("is said to wait for %v, and %v not to be done", d.For, d.Rest))
+	case !j.caused(d.Cause, safe, held && !safe && len(busy) == 0):
+		return fail(fmt.Sprintf("has %d as its cause to be abandoned", d.Cause))
 	}
 	return nil
 }
@@ -200,13 +202,15 @@ func waits(vain, held bool) membership.Wait {
 	return membership.ForParts
 }
 
-// Supposed judges what would be decided if nobody wanted the change any more, or somebody asked for its end.
+// Supposed judges what would be decided if nobody wanted the change any more, or somebody asked for its end, or all
+// members had lost their disks.
 func Supposed(s membership.Snapshot) error {
-	unwanted, abandoned := s, s
-	unwanted.Unwanted, abandoned.Abandon = true, true
-	for _, other := range []membership.Snapshot{unwanted, abandoned} {
+	unwanted, abandoned, lost := s, s, s
+	unwanted.Unwanted, abandoned.Abandon, lost.Lost = true, true, s.View.IDs()
+	for _, other := range []membership.Snapshot{unwanted, abandoned, lost} {
 		if err := Decision(other, membership.Decide(other)); err != nil {
-			return fmt.Errorf("if the change is unwanted: %v, or is to be abandoned: %v: %w", other.Unwanted, other.Abandon, err)
+			return fmt.Errorf("if the change is unwanted: %v, or is to be abandoned: %v, and %v have lost their disks: %w",
+				other.Unwanted, other.Abandon, other.Lost, err)
 		}
 	}
 	return nil
@@ -252,17 +256,42 @@ func (j *judgement) settled(id view.MemberID) bool { return j.holds(id) && j.sai
 // vain reports whether a change may be abandoned that nobody asks to be: it is not wanted any more, or can't be
 // finished.
 func (j *judgement) vain(safe, held bool, busy int) bool {
+	return j.Unwanted || j.newcomerLost() && !safe || j.tooFewLeft() || held && !safe && busy == 0
+}
+
+// caused reports whether what is said to be the cause is so: people are told of it.
+func (j *judgement) caused(cause membership.Cause, safe, idle bool) bool {
+	switch cause {
+	case membership.Asked:
+		return j.Abandon
+	case membership.NotWanted:
+		return j.Unwanted
+	case membership.NewcomerLost:
+		return j.newcomerLost() && !safe
+	case membership.TooFewLeft:
+		return j.tooFewLeft()
+	case membership.NobodyWorks:
+		return idle
+	}
+	return true
+}
+
+// newcomerLost reports whether a newcomer will not do its part.
+func (j *judgement) newcomerLost() bool {
+	return slices.ContainsFunc(j.View.Members, func(m view.Member) bool {
+		return m.Joining && slices.Contains(j.Hopeless, m.ID)
+	})
+}
+
+// tooFewLeft reports whether no majority of the members after a change is left.
+func (j *judgement) tooFewLeft() bool {
 	left := 0
 	for _, m := range j.View.Members {
-		hopeless := slices.Contains(j.Hopeless, m.ID)
-		if m.Joining && hopeless && !safe {
-			return true
-		}
-		if !m.Leaving && !hopeless && !slices.Contains(j.Lost, m.ID) {
+		if !m.Leaving && !slices.Contains(j.Hopeless, m.ID) && !slices.Contains(j.Lost, m.ID) {
 			left++
 		}
 	}
-	return j.Unwanted || 2*left <= j.View.After().Size() || held && !safe && busy == 0
+	return 2*left <= j.View.After().Size()
 }
 
 // Rescue holds what becomes of partitions after a lost quorum against what those that are left had said: each goes

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,6 +42,9 @@ func (h *Holder) Grows(partitioned bool, b *protocol.Batch) error {
 	}
 	for _, m := range b.Mutations {
 		before := h.Records[string(m.Key)]
+		if partitioned && before != nil && m.Value == nil && (m.Key[0] == curpCount || m.Key[0] == curpHeard) {
+			return fmt.Errorf("partition %d: it forgets how far disks are", h.Shard)
+		}
 		if before == nil || m.Value == nil {
 			continue
 		}
@@ -55,7 +59,34 @@ func (h *Holder) Grows(partitioned bool, b *protocol.Batch) error {
 			}
 		}
 	}
+	if partitioned {
+		return h.staysWhole(b)
+	}
 	return nil
+}
+
+// staysWhole judges that a member which has all that was to be recovered in a term has it for as long as its log has the
+// last entry of that, unless it drops all that it has.
+func (h *Holder) staysWhole(b *protocol.Batch) error {
+	raw, is := written(b, curpOwn)
+	if !is || h.Records[curpOwn] == nil {
+		return nil
+	}
+	var before, now peerv1.PartitionRecord
+	if err := errors.Join(before.UnmarshalVT(h.Records[curpOwn]), now.UnmarshalVT(raw)); err != nil {
+		return err
+	}
+	if now.WholeTerm >= before.WholeTerm || now.Copying {
+		return nil
+	}
+	if h.Shard < len(h.View.Partitions) && h.View.Partitions[h.Shard].Empty {
+		return nil
+	}
+	if _, is := written(b, string(binary.BigEndian.AppendUint64([]byte{curpEntry}, before.WholeIndex))); is {
+		return nil
+	}
+	return fmt.Errorf("partition %d: it had all that was recovered in term %d, up to entry %d, which it has not dropped, "+
+		"and knows of term %d only", h.Shard, before.WholeTerm, before.WholeIndex, now.WholeTerm)
 }
 
 // written is what a batch makes of a record; nil with true: it deletes the record.

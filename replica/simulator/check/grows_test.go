@@ -5,6 +5,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // What a disk has less of than before is told, if it is a number that only grows.
@@ -30,8 +31,10 @@ func TestWhatOnlyGrows(t *testing.T) {
 			true, true,
 		},
 		{curpOwn, &peerv1.PartitionRecord{Term: 2, Applied: 9}, &peerv1.PartitionRecord{Term: 3}, true, false},
+		{curpOwn, &peerv1.PartitionRecord{WholeTerm: 2}, &peerv1.PartitionRecord{}, true, true},
+		{curpOwn, &peerv1.PartitionRecord{WholeTerm: 2}, &peerv1.PartitionRecord{Copying: true}, true, false},
 	} {
-		h := Holder{Records: map[string][]byte{c.key: encode(c.before)}}
+		h := Holder{View: &view.View{}, Records: map[string][]byte{c.key: encode(c.before)}}
 		b := protocol.Batch{Mutations: []protocol.Mutation{{Key: []byte(c.key), Value: encode(c.now)}}}
 		if err := h.Grows(c.partitioned, &b); (err != nil) != c.breaks {
 			t.Errorf("%v after %v: %v", c.now, c.before, err)

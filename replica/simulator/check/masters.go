@@ -190,6 +190,12 @@ func (j *mastersMessage) holds() error {
 		}
 	}
 	j.whole[at] = !c.Lacking
+	if n := len(own.GetHistory()); n > 0 && c.Granted != 0 && own.Term == c.Term && j.part.Master != j.h.Member {
+		if begins, last := own.History[n-1], j.h.curpLast(); begins.Start > last {
+			return fmt.Errorf("it follows term %d, and its log, which ends with entry %d, names entries of term %d from %d on",
+				c.Term, last, begins.Term, begins.Start)
+		}
+	}
 	if c.Lacking || !slices.Contains(j.part.Backups, j.h.Member) {
 		delete(j.held, at)
 		return nil

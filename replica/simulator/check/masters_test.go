@@ -33,3 +33,20 @@ func TestMastersSayWhatTheirDisksHave(t *testing.T) {
 		}
 	}
 }
+
+// Who follows a term has dropped from its log what that does not have: also terms that have no entries there.
+func TestFollowersNameNoEmptyTerms(t *testing.T) {
+	for floor, right := range map[uint64]bool{8: false, 9: true} {
+		own := &peerv1.PartitionRecord{Term: 3, Floor: floor, History: []*peerv1.TermStart{{Term: 1, Start: 1}, {Term: 2, Start: 9}}}
+		raw, err := own.MarshalVT()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &Holder{Member: 2, Records: map[string][]byte{curpOwn: raw}}
+		m := &peerv1.Message{Kind: peerv1.Kind_SYNC_REPLY, Curp: &peerv1.Curp{Term: 3, Last: floor, Granted: 1}}
+		var s Masters
+		if err := s.Sends(h, 1, m, view.Partition{Master: 1}, nil); (err == nil) != right {
+			t.Errorf("the log ends with entry %d: %v", floor, err)
+		}
+	}
+}

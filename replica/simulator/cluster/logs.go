@@ -89,6 +89,7 @@ func (nd *Node) judgeStored(shard int, b protocol.Batch) {
 		w.Breaches(w.logs.Stores(h, &b))
 	case !nd.Lost:
 		breaks(h.Forgets(&b))
+		breaks(h.Makes(&w.Environment.Tuning, &w.requests, &b))
 	}
 	if !w.forgetful() && (partitioned || w.largest <= keptForSure) {
 		return

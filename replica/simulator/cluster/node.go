@@ -92,6 +92,7 @@ type shard struct {
 	heard     map[view.MemberID]*heard // witnesses, by this process; never ranged over
 	empty     bool                     // it began on an empty disk
 	behind    behind
+	looks     looks
 	before    uint64 // batches of the disk, when faults ended, or a process started after that
 }
 
@@ -198,7 +199,7 @@ func (nd *Node) begin(continued bool) {
 		}
 		s.Protocol, s.told, s.doubted, s.vouching, s.questions = p, protocol.Change{}, p.Doubted(), nil, nil
 		s.started, s.empty = nd.Clock.Read(w.Now), Batches(s.Disk.Records) == 0 && !nd.Config.Bootstrap
-		s.elections, s.notes, s.heard, s.behind = elections{}, nd.notesOf(s), nil, behind{}
+		s.elections, s.notes, s.heard, s.behind, s.looks = elections{}, nd.notesOf(s), nil, behind{}, looks{}
 		s.known, s.fetching = nd.knownOf(s), fetching{}
 		nd.tell(s, s.started)
 		nd.flush(i)
@@ -344,6 +345,7 @@ func (nd *Node) ticked() {
 		if !nd.Down {
 			nd.holdWait(s)
 			nd.holdTold(s, now)
+			nd.holdLooks(i, s)
 		}
 	}
 }

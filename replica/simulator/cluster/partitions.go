@@ -156,6 +156,39 @@ func (nd *Node) holdSynced(s *shard, st *protocol.PartitionStatus) {
 	}
 }
 
+// looks is what a master had when it was found to serve, or had looked which sessions can go.
+type looks struct {
+	term         uint64
+	last, synced uint64 // entries
+	due          bool   // it looks at them until the next tick
+}
+
+// looksAfter is after how many entries a master looks at least which sessions can go, if it may have as many.
+const looksAfter = 1024
+
+// holdLooks holds it that a master forgets the sessions that can go, each time that it has made so many entries.
+func (nd *Node) holdLooks(shard int, s *shard) {
+	w, most := nd.World, nd.World.Environment.Tuning.Sessions
+	p, is := s.Protocol.(protocol.Partitioned)
+	if !is || most == 0 || nd.Lost {
+		return
+	}
+	st := p.PartitionStatus()
+	switch {
+	case st.Role != protocol.Master || !st.Serving:
+		s.looks = looks{}
+	case s.looks.term != st.Term:
+		s.looks = looks{term: st.Term, last: st.Last, synced: st.Commit}
+	case !s.looks.due:
+		s.looks.due = st.Last >= s.looks.last+uint64(min(most, looksAfter))
+	case s.journal.Clean():
+		if err := nd.holder(shard).Looked(&w.Environment.Tuning, s.looks.synced); err != nil {
+			w.Breaches(fmt.Errorf("%s, partition %d: %w", nd.Name(), shard, err))
+		}
+		s.looks = looks{term: st.Term, last: st.Last, synced: st.Commit}
+	}
+}
+
 // holdServed holds it that operations which end at once at a master end in a term that its disk knows to serve.
 func (nd *Node) holdServed(shard int, completions []protocol.Completion) {
 	w := nd.World

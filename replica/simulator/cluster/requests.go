@@ -130,9 +130,7 @@ func (nd *Node) hand(op register.Operation, who asked, deadline, now protocol.In
 
 func (nd *Node) request(shard int, op register.Operation, who asked, deadline, now protocol.Instant) {
 	w := nd.World
-	if w.Environment.Partitioned == nil {
-		w.requests.Asks(op.ID, op.Key)
-	}
+	w.requests.Asks(op.ID, op.Key)
 	w.largest = max(w.largest, op.Size())
 	if op.Kind == register.Write && w.judged() {
 		w.invariants.Asks(op.Key, op.Value)
