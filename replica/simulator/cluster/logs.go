@@ -39,6 +39,7 @@ func (w *Cluster) judgeSent(from *Node, shard int, e *protocol.Envelope) {
 		w.Breaches(w.logs.Sends(h, e.To, e.Message, w.Events, held))
 	case shard < len(from.Config.View.Partitions):
 		from.holdTelling(shard, e.To, e.Message)
+		from.holdHeld(shard, e.Message)
 		w.Breaches(w.Masters.Sends(h, e.To, e.Message, from.Config.View.Partitions[shard],
 			func(id view.MemberID) *check.Holder {
 				return w.holderIn(&from.Config.View, id, shard)
