@@ -36,7 +36,7 @@ func (q *Requests) Sessions(t *protocol.Tuning, key, before, after []byte) error
 		return nil
 	}
 	if key[0] == paxosState {
-		if err := keepsFew(state); err != nil {
+		if err := keepsFew(t, state); err != nil {
 			return fmt.Errorf("the state of key %q: %w", key[1:], err)
 		}
 	}
@@ -193,9 +193,14 @@ func latestSeen(state *peerv1.KeyState) (latest int64) {
 // keptFor is for how long a session is remembered after it was seen last, in milliseconds.
 func keptFor(t *protocol.Tuning) int64 { return cmp.Or(t.SessionsFor.Milliseconds(), 10*60*1000) }
 
-// keepsFew judges the answers that a state keeps of the last batch of each member: each vote carries them.
-func keepsFew(state *peerv1.KeyState) error {
+// keepsFew judges the answers that a state keeps of the last batch of each member: each vote carries them. A batch has no
+// more operations than it may.
+func keepsFew(t *protocol.Tuning, state *peerv1.KeyState) error {
 	for _, e := range state.Executed {
+		if most := cmp.Or(t.Batch, 64); len(e.Answers) > most {
+			return fmt.Errorf("it has %d operations in a batch of writer %d, and may have %d", len(e.Answers),
+				e.GetId().GetWriter(), most)
+		}
 		all := 0
 		for _, a := range e.Answers {
 			all += len(a.Value)

@@ -16,9 +16,11 @@ import (
 func (w *Cluster) judged() bool { return w.Environment.Sealed && w.Environment.Partitioned == nil }
 
 func (nd *Node) speaker(shard int) invariant.Speaker {
+	w := nd.World
 	return invariant.Speaker{
-		ID: nd.Config.Self, Shard: shard, View: &nd.Config.View, Disk: nd.Disk(), Losses: nd.World.Environment.Losses,
-		Tolerance: nd.World.Environment.Tolerance,
+		ID: nd.Config.Self, Shard: shard, View: &nd.Config.View, Disk: nd.Disk(), Losses: w.Environment.Losses,
+		Tolerance: w.Environment.Tolerance, Boot: nd.Boots, Now: w.Now, Retry: w.Environment.LeastRetry(),
+		Intact: w.intact(), Remembers: w.Environment.Tuning.Resting == 0,
 	}
 }
 
@@ -86,6 +88,7 @@ func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
 		return
 	}
 	who := nd.speaker(shard)
+	w.invariants.Turns(who, e, s.journal.Get)
 	nd.holdQuestions(s, e)
 	nd.holdRebuilding(s, e)
 	if m := s.fetched; m != nil && slices.ContainsFunc(e.Send, func(e protocol.Envelope) bool {
@@ -192,11 +195,15 @@ func (nd *Node) holdChange(s *shard) {
 	nd.tick(p, nd.Clock.Read(w.Now))
 	journal.Persisted(p.Ready().Persist.Sequence)
 	has := p.(protocol.Joiner).Change()
-	intact := !slices.ContainsFunc(w.Nodes, func(o *Node) bool { return o.Disks > 1 || o.Used != 0 || o.Older })
-	if says.Settled && !has.Settled || says.Fetched && !has.Fetched && intact {
+	if says.Settled && !has.Settled || says.Fetched && !has.Fetched && w.intact() {
 		w.Breaches(fmt.Errorf("member %d says of a change: settled %v, fetched %v; by its disk: settled %v, fetched %v",
 			nd.Index+1, says.Settled, says.Fetched, has.Settled, has.Fetched))
 	}
+}
+
+// intact reports whether no disk was lost, and none put back.
+func (w *Cluster) intact() bool {
+	return !slices.ContainsFunc(w.Nodes, func(o *Node) bool { return o.Disks > 1 || o.Used != 0 || o.Older })
 }
 
 // holdAnswer holds an answer against the disks of the members: what it tells, and what it came after.

@@ -237,6 +237,9 @@ func (nd *Node) stop(intact, cut int) {
 		nd.Witness.crash(intact)
 	}
 	for _, e := range nd.Log.Crash(intact) {
+		if w.judged() {
+			w.invariants.Votes(nd.Config.Self, e.Batch)
+		}
 		nd.Shards[e.Shard].Disk.Apply(e.Batch)
 	}
 	for _, c := range w.Clients.All {

@@ -135,6 +135,9 @@ func (nd *Node) request(shard int, op register.Operation, who asked, deadline, n
 	if op.Kind == register.Write && w.judged() {
 		w.invariants.Asks(op.Key, op.Value)
 	}
+	if op.Kind == register.Write || op.Kind == register.RMW {
+		w.invariants.Updates(op.Key)
+	}
 	nd.handle++
 	s := nd.Shards[shard]
 	who.shard, who.kind, who.deadline, who.served = shard, op.Kind, deadline, nd.serves(s)

@@ -23,6 +23,9 @@ func (r *Run) Adopts(s Speaker, page *peerv1.Record, before []byte, has Records)
 	why := is.lacks(told)
 	if page.Key[0] == acceptors {
 		why = cmp.Or(why, ballotsLack(now, page.Value), ballotsLack(now, before))
+		if epoch := field.Number(now, 3); why == "" && epoch != 0 && ballotIn(now, 2) != ballotIn(before, 2) {
+			why = fmt.Sprintf("what it has copied for its own vote of epoch %d", epoch)
+		}
 	}
 	if why != "" {
 		r.broken(s.ID, "has taken in a page with %s, and has %s", show(page.Key), why)

@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"bytes"
 	"testing"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -49,8 +50,21 @@ func TestAPageIsTakenIn(t *testing.T) {
 		r.Persists(speaker(1), disk{string(key): c.before}.all(t), protocol.Batch{Mutations: []protocol.Mutation{
 			{Key: key, Value: encoded(t, c.has)},
 		}})
-		if lost := name == "not what was here" || name == "one of two rounds"; lost != (r.Broken != nil) {
+		again := bytes.Equal(encoded(t, c.has), encoded(t, c.before))
+		if lost := again || name == "not what was here" || name == "one of two rounds"; lost != (r.Broken != nil) {
 			t.Errorf("%s, and becomes durable: %v", name, r.Broken)
 		}
+	}
+}
+
+// What a page brings is a copy, and no vote.
+func TestACopyIsNoVote(t *testing.T) {
+	key := ofKey(acceptors)
+	for epoch, want := range []string{"", "its own vote of epoch 1"} {
+		var r Run
+		page := &peerv1.RMWPaxosRecord{Ack: round(5), Voted: round(5), VotedIn: 1}
+		has := disk{key: &peerv1.RMWPaxosRecord{Ack: round(5), Voted: round(5), VotedIn: uint64(epoch)}}
+		r.Adopts(speaker(1), &peerv1.Record{Key: []byte(key), Value: encoded(t, page)}, nil, has.has(t))
+		expect(t, "a copy", &r, want)
 	}
 }

@@ -70,6 +70,10 @@ func (r *Run) Persists(s Speaker, disks Disks, b protocol.Batch) {
 		}
 		if m.Key[0] == acceptors && m.Value != nil {
 			r.holdVote(s, m.Key, m.Value, before, disks)
+			r.noteVote(s.ID, m.Key, m.Value)
+			if bytes.Equal(m.Value, before) {
+				r.broken(s.ID, "stores %s again, as its disk has it", show(m.Key))
+			}
 		}
 		if why != "" {
 			r.broken(s.ID, "takes back what its disk had of %s: it has %s", show(m.Key), why)

@@ -4,7 +4,8 @@
 //	a member says only what its disk has      claim.go
 //	a name has one value                      name.go
 //	a write has one name                      write.go
-//	a proposal or an answer rests on a quorum quorum.go
+//	a proposal or an answer rests on a quorum quorum.go, chosen.go
+//	who asks has a reason                     asks.go
 //
 // and of large values that are stored as fragments, which are no records of a register: fragment.go and collect.go.
 //
@@ -17,6 +18,7 @@ package invariant
 
 import (
 	"fmt"
+	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/wire"
@@ -47,6 +49,11 @@ type Run struct {
 	instances map[string]*past                // by the key of an instance's record; never ranged over
 	reached   map[string][]reached            // by key: how far it was in each epoch; never ranged over
 	asked     map[vote]bool                   // who was asked for a vote; never ranged over
+	asks      map[asking]*agreement           // about keys that are agreed on in place; never ranged over
+	turned    []*agreement                    // those that were answered in the turn that is not over
+	heat      map[heat]heated                 // whom a batch was handed to; never ranged over
+	updated   map[string]bool                 // the keys that clients have asked to update; never ranged over
+	ballots   map[string][]backed             // by key, as they were voted for first; never ranged over
 	voters    map[diskNumber]string           // the disks that have voted under a number; never ranged over
 	requested map[written]int                 // how often clients have asked for a write; never ranged over
 	given     map[written][]register.Carstamp // what its writes were given; never ranged over
@@ -70,6 +77,12 @@ type Speaker struct {
 	Losses int
 	// Tolerance is by how many lost members relaxed quorums are made; 0: there are none.
 	Tolerance int
+
+	Boot      uint32        // of its process
+	Now       time.Duration // what all clocks are about
+	Retry     time.Duration // the shortest that anybody has
+	Intact    bool          // no disk was lost, and none put back
+	Remembers bool          // so many keys at rest as in a cluster
 }
 
 // broken notes a rule that a member has broken.

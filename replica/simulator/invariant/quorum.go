@@ -182,6 +182,7 @@ func (r *Run) Answers(s Speaker, key string, c register.Carstamp, disks Disks) {
 	if lack := r.without(s, []byte(key), c, disks); lack != nil {
 		r.broken(s.ID, "answers with carstamp %v of key %q, and the disks of members %v have less", c, key, lack)
 	}
+	r.rests(s, key, c)
 }
 
 // tag is one of a register of Gus.

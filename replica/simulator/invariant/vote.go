@@ -18,6 +18,7 @@ func (r *Run) Hears(s Speaker, from view.MemberID, m *peerv1.Message) {
 	if m.Kind == peerv1.Kind_FRAGMENT_FETCHED {
 		r.hearFragment(s, from, m)
 	}
+	r.hears(s, from, m)
 	if m.Kind != peerv1.Kind_PAXOS_VOTE {
 		return
 	}
