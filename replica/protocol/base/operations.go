@@ -2,6 +2,7 @@ package base
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
@@ -99,17 +100,13 @@ func (all *Operations[O]) Tick(b *Base, now protocol.Instant, expire, retransmit
 // Sweep drops those that are over, and hands each to recycle unless that is nil. It is for the beginning of a Tick: in
 // the step in which an operation ends, others may look at it still.
 func (all *Operations[O]) Sweep(recycle func(O)) {
-	kept := all.ordered[:0]
-	for _, o := range all.ordered {
-		switch {
-		case !o.operation().Over:
-			kept = append(kept, o)
-		case recycle != nil:
+	all.ordered = slices.DeleteFunc(all.ordered, func(o O) bool {
+		over := o.operation().Over
+		if over && recycle != nil {
 			recycle(o)
 		}
-	}
-	clear(all.ordered[len(kept):])
-	all.ordered = kept
+		return over
+	})
 }
 
 // Unfinished takes out all, and lists their requests, each with what was done for it.

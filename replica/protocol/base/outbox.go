@@ -18,7 +18,7 @@ type Outbox struct {
 	last                      uint64 // question
 	send, sendDurably         slab.List[protocol.Envelope]
 	complete, completeDurably slab.List[protocol.Completion]
-	refused                   []protocol.Refused
+	refused                   slab.List[protocol.Refused]
 	fault                     error
 	messages                  slab.Of[peerv1.Message]
 }
@@ -115,7 +115,7 @@ func (b *Outbox) Fault(format string, args ...any) {
 
 // Refuse has people told of what another member sent, which was not believed.
 func (b *Outbox) Refuse(from view.MemberID, why error) {
-	b.refused = append(b.refused, protocol.Refused{From: from, Why: why})
+	b.refused.Add(protocol.Refused{From: from, Why: why})
 }
 
 // Damaged is Fault for the record of a key's register that can't be decoded.
@@ -131,10 +131,8 @@ func (b *Outbox) Ready() protocol.Effects {
 	if b.fault != nil {
 		return protocol.Effects{Fault: b.fault}
 	}
-	e := protocol.Effects{
+	return protocol.Effects{
 		Send: b.send.Take(), Complete: b.complete.Take(), Persist: b.Journal.Take(),
-		SendAfterPersist: b.sendDurably.Take(), CompleteAfterPersist: b.completeDurably.Take(), Refused: b.refused,
+		SendAfterPersist: b.sendDurably.Take(), CompleteAfterPersist: b.completeDurably.Take(), Refused: b.refused.Take(),
 	}
-	b.refused = nil
-	return e
 }
