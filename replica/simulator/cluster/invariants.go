@@ -7,6 +7,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/invariant"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -42,6 +43,9 @@ func (nd *Node) receive(s *shard, in *Input) {
 	w.invariants.Hears(who, in.from, m)
 	if m.Kind == peerv1.Kind_FRAGMENT_FETCHED && len(nd.Inbox) == 1 {
 		s.fetched = m
+	}
+	if m.Epoch == nd.Config.View.Epoch {
+		s.spreads.Hears(in.from, m)
 	}
 	joins, ok := s.Protocol.(protocol.Joiner)
 	page := m.GetTransfer().GetRecords()
@@ -101,6 +105,7 @@ func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
 	w.Breaches(w.logs.Turns(nd.holder(shard), nd.turnOf(s, e)))
 	nd.holdElection(s, e)
 	nd.holdFetching(s, e)
+	nd.holdSpreads(s, e)
 	for i := range e.Send {
 		w.invariants.Says(who, e.Send[i].To, e.Send[i].Message, s.Disk.Get)
 	}
@@ -108,6 +113,26 @@ func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
 		m := e.SendAfterPersist[i].Message
 		w.invariants.Says(who, e.SendAfterPersist[i].To, m, s.journal.Get)
 		w.invariants.Tells(who, m, s.Disk.Get, s.journal.Get)
+	}
+}
+
+// holdSpreads holds what a member of Gryff-RSC writes back and carries against what it knows to be held. What a disk has
+// answered that was lost since does not count.
+func (nd *Node) holdSpreads(s *shard, e *protocol.Effects) {
+	w := nd.World
+	if !w.Environment.Regular || slices.ContainsFunc(w.Nodes, func(o *Node) bool { return o.Disks > 1 || o.Used != 0 }) {
+		return
+	}
+	var found []check.Found
+	for _, completions := range [][]protocol.Completion{e.Complete, e.CompleteAfterPersist} {
+		for _, c := range completions {
+			if who := nd.Asked[c.Handle]; c.Result.Depends {
+				found = append(found, check.Found{Key: who.key, Carstamp: c.Result.Carstamp, Deadline: who.deadline})
+			}
+		}
+	}
+	if err := s.spreads.Turns(found, s.ticked, e.Send, e.SendAfterPersist); err != nil {
+		w.Breaches(fmt.Errorf("member %d %w", nd.Index+1, err))
 	}
 }
 
@@ -228,6 +253,9 @@ func (nd *Node) holdAnswer(who *asked, c *protocol.Completion) {
 		w.invariants.Marks(nd.speaker(shard), op.Key, c.Result.Carstamp, nd.Shards[shard].journal.Get)
 	}
 	for _, d := range op.After {
+		if !(op.Kind == register.RMW && who.goesOn) { // else a quorum has it, and this member need not be in that
+			w.invariants.CameAfter(nd.speaker(nd.place(d.Key)), d, nd.Shards[nd.place(d.Key)].Disk.Get)
+		}
 		if !op.Regular || d.Key != op.Key { // what it has found of its own key is what the session depends on next
 			nd.holdQuorum(d.Key, d.Carstamp)
 		}

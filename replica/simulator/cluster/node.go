@@ -82,6 +82,7 @@ type shard struct {
 	vouching  []view.MemberID          // and these have answered this process
 	questions []question               // for fragments, of this turn
 	fetched   *peerv1.Message          // nothing but this answer came in this turn; nil: something else did
+	spreads   check.Spreads            // of Gryff-RSC
 	ticked    protocol.Instant         // when the process was told the time last
 	elections elections                // of Raft
 	notes     notes                    // of how far others' disks are
@@ -201,6 +202,7 @@ func (nd *Node) begin(continued bool) {
 		s.started, s.empty = nd.Clock.Read(w.Now), Batches(s.Disk.Records) == 0 && !nd.Config.Bootstrap
 		s.elections, s.notes, s.heard, s.behind, s.looks = elections{}, nd.notesOf(s), nil, behind{}, looks{}
 		s.known, s.fetching = nd.knownOf(s), fetching{}
+		s.spreads = check.Spreads{}
 		nd.tell(s, s.started)
 		nd.flush(i)
 	}

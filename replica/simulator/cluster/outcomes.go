@@ -57,7 +57,7 @@ func (nd *Node) judgeOutcome(who asked, result register.Result) {
 }
 
 // judgeRefusal judges that nothing but an rmw is refused, since no function decides on what is read or written; and that
-// the outcome of what has no effect is never unknown.
+// the outcome of what has no effect is never unknown. No value goes back to whoever has written it.
 func (nd *Node) judgeRefusal(who *asked, result register.Result) {
 	switch {
 	case result.Status == register.Failed && who.kind != register.RMW:
@@ -68,6 +68,8 @@ func (nd *Node) judgeRefusal(who *asked, result register.Result) {
 	case result.Status == register.Unknown && who.reads():
 		nd.World.Breaches(fmt.Errorf("%s tells that the outcome of a %v is unknown, and it has no effect: %s", nd.Name(),
 			who.kind, result.Message))
+	case result.Status == register.OK && who.kind == register.Write && result.Value.Present():
+		nd.World.Breaches(fmt.Errorf("%s answers a write with a value, which its client has", nd.Name()))
 	}
 }
 

@@ -15,6 +15,7 @@ type asked struct {
 	barrier *barrier      // which waits for it; nil: the client does
 	shard   int           // that it was handed to
 	kind    register.Kind // of what the shard was asked for
+	key     string        // of that
 	waited  int           // round trips of what the client's operation waited for before it came to its shard
 
 	deadline protocol.Instant // by the node's clock; 0: none
@@ -133,14 +134,14 @@ func (nd *Node) request(shard int, op register.Operation, who asked, deadline, n
 	w.requests.Asks(op.ID, op.Key)
 	w.largest = max(w.largest, op.Size())
 	if op.Kind == register.Write && w.judged() {
-		w.invariants.Asks(op.Key, op.Value)
+		w.invariants.Asks(op.Key, op.Value, op.After)
 	}
 	if op.Kind == register.Write || op.Kind == register.RMW {
 		w.invariants.Updates(op.Key)
 	}
 	nd.handle++
 	s := nd.Shards[shard]
-	who.shard, who.kind, who.deadline, who.served = shard, op.Kind, deadline, nd.serves(s)
+	who.shard, who.kind, who.key, who.deadline, who.served = shard, op.Kind, op.Key, deadline, nd.serves(s)
 	nd.Asked[nd.handle] = who
 	nd.tell(s, now)
 	s.Protocol.Submit(protocol.Request{Handle: nd.handle, Operation: op, Deadline: deadline})

@@ -135,6 +135,7 @@ func (r *Run) Says(s Speaker, to view.MemberID, m *peerv1.Message, has Records) 
 		return // it goes to several
 	}
 	r.said = m
+	r.comesAfter(s, m, has)
 	if int(m.Kind) < len(claims) && claims[m.Kind] != nil {
 		if c, ok := claims[m.Kind](m); ok {
 			r.hold(s.ID, m.Kind, c, has)

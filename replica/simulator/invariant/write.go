@@ -18,12 +18,60 @@ func writtenTo(key string, v register.Value) written {
 	return written{key, content{present: v.Present(), value: hash(v)}}
 }
 
-// Asks notes that a client asks a member for a write.
-func (r *Run) Asks(key string, v register.Value) {
+// Asks notes that a client asks a member for a write, which comes after what its session depends on.
+func (r *Run) Asks(key string, v register.Value, after []register.Dependency) {
 	if r.requested == nil {
-		r.requested = map[written]int{}
+		r.requested, r.cameAfter = map[written]int{}, map[written][]register.Dependency{}
 	}
-	r.requested[writtenTo(key, v)]++
+	w := writtenTo(key, v)
+	if r.requested[w]++; r.requested[w] == 1 {
+		r.cameAfter[w] = after
+		return
+	}
+	// Several may write the same, or nothing.
+	r.cameAfter[w] = slices.DeleteFunc(slices.Clone(r.cameAfter[w]), func(d register.Dependency) bool {
+		return !slices.ContainsFunc(after, func(o register.Dependency) bool {
+			return o.Key == d.Key && !o.Carstamp.Less(d.Carstamp)
+		})
+	})
+}
+
+// CameAfter holds it that who answers an operation has what that comes after on its own disk: it counts as one of the
+// quorum that holds it.
+func (r *Run) CameAfter(s Speaker, d register.Dependency, has Records) {
+	if r.Broken != nil {
+		return
+	}
+	if why := lacksRegister(d, has); why != "" {
+		r.broken(s.ID, "answers an operation that comes after %v of key %q, and has %s", d.Carstamp, d.Key, why)
+	}
+}
+
+// comesAfter holds it that who has others hold a write of Gryff has what that comes after, for the same reason: whoever
+// reads the write relies on it. A message that has others hold what an operation comes after brings nothing else along.
+func (r *Run) comesAfter(s Speaker, m *peerv1.Message, has Records) {
+	if m.Kind == peerv1.Kind_READ2 && len(m.After) > 0 && (len(m.Key) > 0 || m.Present) {
+		r.broken(s.ID, "brings key %q along with what an operation comes after, and nobody looks at it", m.Key)
+	}
+	if m.Kind != peerv1.Kind_WRITE2 || len(m.After) > 0 || m.Rmws > 0 {
+		return
+	}
+	for _, d := range r.cameAfter[writtenTo(string(m.Key), register.ValueOf(m.Present, m.Value))] {
+		if why := lacksRegister(d, has); why != "" {
+			r.broken(s.ID, "writes %.40q to key %q after %v of key %q, and has %s", m.Value, m.Key, d.Carstamp, d.Key, why)
+		}
+	}
+}
+
+// lacksRegister is what there is less of than a dependency says, or nothing.
+func lacksRegister(d register.Dependency, has Records) string {
+	record := recordKey(registers, []byte(d.Key))
+	raw, _ := has(record)
+	is, _, err := read(record, raw)
+	if err != nil {
+		return err.Error()
+	}
+	return is.lacks(fact{carstamp: d.Carstamp})
 }
 
 // give holds it that a write has one carstamp for good, with Gus the tag that it began with, also where it goes on in

@@ -32,9 +32,9 @@ func TestAWriteHasOneName(t *testing.T) {
 	} { // order is irrelevant: each is a test
 		t.Run(name, func(t *testing.T) {
 			var r Run
-			r.Asks("k", register.Value("b"))
+			r.Asks("k", register.Value("b"), nil)
 			for range c.asked {
-				r.Asks("k", register.Value("a"))
+				r.Asks("k", register.Value("a"), nil)
 			}
 			for _, m := range c.all {
 				r.give(Speaker{ID: 1}, m)
@@ -42,6 +42,35 @@ func TestAWriteHasOneName(t *testing.T) {
 			}
 			if got := r.Broken; got == nil != (c.want == "") || got != nil && !strings.Contains(got.Error(), c.want) {
 				t.Errorf("%v, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAWriteComesAfterWhatItsMemberHas(t *testing.T) {
+	writer := register.NewWriter(1, 1, 1)
+	write := &peerv1.Message{
+		Kind: peerv1.Kind_WRITE2, Key: []byte("k"), Present: true, Value: []byte("a"), Timestamp: 2, Writer: uint64(writer),
+	}
+	d := register.Dependency{Key: "other"}
+	d.Carstamp = register.Carstamp{Timestamp: 1, Writer: writer}
+	nothing := func([]byte) ([]byte, bool) { return nil, false }
+	for name, c := range map[string]struct {
+		asks [][]register.Dependency
+		want bool
+	}{
+		"it comes after nothing":          {[][]register.Dependency{nil}, true},
+		"it comes after something":        {[][]register.Dependency{{d}}, false},
+		"one of two comes after nothing":  {[][]register.Dependency{{d}, nil}, true},
+		"two writes come after one thing": {[][]register.Dependency{{d}, {d}}, false},
+	} { // order is irrelevant: each is a test
+		t.Run(name, func(t *testing.T) {
+			var r Run
+			for _, after := range c.asks {
+				r.Asks("k", register.Value("a"), after)
+			}
+			if r.comesAfter(Speaker{ID: 1}, write, nothing); r.Broken == nil != c.want {
+				t.Error(r.Broken)
 			}
 		})
 	}
