@@ -41,6 +41,7 @@ func (nd *Node) receive(s *shard, in *Input) {
 	}
 	who := nd.speaker(int(m.Shard))
 	w.invariants.Hears(who, in.from, m)
+	nd.notePage(s, in.from, m)
 	if m.Kind == peerv1.Kind_FRAGMENT_FETCHED && len(nd.Inbox) == 1 {
 		s.fetched = m
 	}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
@@ -14,6 +15,20 @@ type fetching struct {
 	asked  map[view.MemberID]int    // how often for the same page; never ranged over
 	from   map[view.MemberID][]byte // that page
 	before *peerv1.TransferRecord   // when it asked last; nil: it has not
+	pages  []page                   // those of this turn
+}
+
+// page is one that comes, and up to where the member has the sender's state before it.
+type page struct {
+	from  view.MemberID
+	after []byte
+}
+
+// notePage notes a page that comes: the member may have asked for it once more before, in the same turn.
+func (nd *Node) notePage(s *shard, from view.MemberID, m *peerv1.Message) {
+	if m.Kind == peerv1.Kind_TRANSFER_PAGE {
+		s.fetching.pages = append(s.fetching.pages, page{from, sourceIn(nd.transferOf(s), from).GetAfter()})
+	}
 }
 
 // A question that can't tell of all records here tells at least of this part of a page's bytes, and a page has so many
@@ -28,6 +43,7 @@ const (
 // it tells that it is here.
 func (nd *Node) holdFetching(s *shard, e *protocol.Effects) {
 	f := &s.fetching
+	defer func() { f.pages = f.pages[:0] }()
 	var now *peerv1.TransferRecord
 	for i := range e.SendAfterPersist {
 		to, m := e.SendAfterPersist[i].To, e.SendAfterPersist[i].Message
@@ -40,7 +56,9 @@ func (nd *Node) holdFetching(s *shard, e *protocol.Effects) {
 		question := m.GetTransfer()
 		is := sourceIn(now, to)
 		if is == nil || is.Incarnation == nd.knownNumber(m, to) {
-			if !bytes.Equal(question.From, is.GetAfter()) {
+			if !bytes.Equal(question.From, is.GetAfter()) && !slices.ContainsFunc(f.pages, func(p page) bool {
+				return p.from == to && bytes.Equal(question.From, p.after)
+			}) {
 				nd.World.Breaches(fmt.Errorf("%s asks member %d for its state behind %q, and has all of it up to %q",
 					nd.Name(), to, question.From, is.GetAfter()))
 			}
