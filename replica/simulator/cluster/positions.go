@@ -190,18 +190,17 @@ func showPosition(p *peerv1.Position) string {
 		position.Boot(p.Start), uint32(p.Start), p.Batches, p.Before)
 }
 
-// holdPosition holds a position that a member notes against the disk that it is of, unless that was put back.
+// holdPosition holds a position that a member notes against the disk that it is of, unless that was put back, or another
+// one was lost that may have had its number: it had not noted it.
 func (nd *Node) holdPosition(p *peerv1.Position, shard int) {
 	w, of := nd.World, nd.World.Nodes[p.Member-1]
-	if of.PutBack {
+	if of.PutBack || of.Disks >= int(p.Incarnation) {
 		return
 	}
 	why := ""
 	switch number := of.number(shard); {
 	case severalIn(p.Start):
 		why = "no boot of that was used twice"
-	case number == 0 && p.Start == uint64(of.Boots)<<32|of.Config.Nonce%severalProcesses:
-		why = "that does not know yet which disk it has"
 	case number == p.Incarnation && max(p.Batches, p.Before) > Batches(of.Shards[shard].Disk.Records):
 		why = fmt.Sprintf("that has had %d", Batches(of.Shards[shard].Disk.Records))
 	case number == p.Incarnation && position.Boot(p.Start) > uint64(of.Boots):

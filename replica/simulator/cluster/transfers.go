@@ -36,6 +36,8 @@ func (nd *Node) notePage(s *shard, from view.MemberID, m *peerv1.Message) {
 const (
 	partTold  = 16
 	leastPage = 256 << 10
+
+	logRecord = 'l' // Raft: an entry
 )
 
 // holdFetching holds each question for a page of another member's state against what the member has noted: it goes on
@@ -55,7 +57,8 @@ func (nd *Node) holdFetching(s *shard, e *protocol.Effects) {
 		}
 		question := m.GetTransfer()
 		is := sourceIn(now, to)
-		if is == nil || is.Incarnation == nd.knownNumber(m, to) {
+		forgotten := is == nil && len(question.From) > 0 // in this turn: the transfer is over, or that disk was lost
+		if !forgotten && (is == nil || is.Incarnation == nd.knownNumber(m, to)) {
 			if !bytes.Equal(question.From, is.GetAfter()) && !slices.ContainsFunc(f.pages, func(p page) bool {
 				return p.from == to && bytes.Equal(question.From, p.after)
 			}) {
@@ -136,9 +139,10 @@ func (nd *Node) holdFollowing(s *shard, to view.MemberID, m *peerv1.Message, now
 	}
 }
 
-// holdPrints holds it that a question which does not tell of all records here tells of many.
+// holdPrints holds it that a question which does not tell of all records here tells of many. Records of a log may be
+// dropped in the turn in which they are told of.
 func (nd *Node) holdPrints(s *shard, question *peerv1.Transfer, now *peerv1.TransferRecord) {
-	if len(question.Until) == 0 {
+	if len(question.Until) == 0 || question.Until[0] == logRecord {
 		return
 	}
 	for _, source := range now.Sources {

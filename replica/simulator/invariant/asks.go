@@ -2,7 +2,6 @@ package invariant
 
 import (
 	"slices"
-	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
@@ -33,18 +32,6 @@ type asking struct {
 	op    uint64
 }
 
-// heat is a key that a process is to propose for all.
-type heat struct {
-	id  view.MemberID
-	key string
-}
-
-// heated is since when, and of which process.
-type heated struct {
-	boot uint32
-	at   time.Duration
-}
-
 // Updates notes that a client asks for an update of a key.
 func (r *Run) Updates(key string) {
 	if r.updated == nil {
@@ -56,12 +43,6 @@ func (r *Run) Updates(key string) {
 // hears notes an answer to such a question.
 func (r *Run) hears(s Speaker, from view.MemberID, m *peerv1.Message) {
 	switch m.Kind {
-	case peerv1.Kind_PAXOS_HAND:
-		if r.heat == nil {
-			r.heat = map[heat]heated{}
-		}
-		r.heat[heat{s.ID, string(m.Key)}] = heated{s.Boot, s.Now}
-		return
 	case peerv1.Kind_PAXOS_NACK, peerv1.Kind_PAXOS_STATE:
 	default:
 		return
@@ -119,15 +100,11 @@ func (r *Run) turns(s Speaker, m *peerv1.Message, has Records) {
 		return
 	}
 	round := base.BallotOf(m.RmwPaxos.GetRound())
-	first, known := r.heat[heat{s.ID, string(m.Key)}]
 	switch {
 	case m.Op == 0:
 		r.broken(s.ID, "asks %v of key %q under no number, so that no answer counts", m.Kind, m.Key)
 	case !read && !r.updated[string(m.Key)]:
 		r.broken(s.ID, "asks %v of key %q, which nobody has updated", m.Kind, m.Key)
-	case read || !known || !s.Remembers || !s.Intact || first.boot != s.Boot || s.Now >= first.at+s.Retry:
-	case !m.RmwPaxos.GetHot():
-		r.broken(s.ID, "asks %v of key %q, and does not tell that it proposes for all", m.Kind, m.Key)
 	}
 	name := asking{s.ID, s.Shard, m.Op}
 	q := r.asks[name]

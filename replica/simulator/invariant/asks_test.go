@@ -19,7 +19,6 @@ func TestWhoAsksHasAReason(t *testing.T) {
 		}}
 	}
 	nack := &peerv1.Message{Kind: peerv1.Kind_PAXOS_NACK, Key: []byte("k"), Op: 1, RmwPaxos: &peerv1.RMWPaxos{}}
-	hand := &peerv1.Message{Kind: peerv1.Kind_PAXOS_HAND, Key: []byte("k"), RmwPaxos: &peerv1.RMWPaxos{}}
 	for name, c := range map[string]struct {
 		first *peerv1.Message
 		hears []*peerv1.Message // of members 2 and 3, each in a turn of its own
@@ -32,7 +31,6 @@ func TestWhoAsksHasAReason(t *testing.T) {
 		"no update":       {nil, nil, says(prepare, 1, 0), true, "nobody has updated"},
 		"a vote again":    {says(vote, 1, 0), nil, says(vote, 1, 0), false, ""},
 		"a refused vote":  {says(vote, 1, 0), []*peerv1.Message{nack}, says(vote, 1, 0), false, "has refused it"},
-		"handed over":     {nil, []*peerv1.Message{hand}, says(prepare, 1, 0), false, "proposes for all"},
 		"no answer":       {says(read, 1, 1), nil, says(read, 1, 2), false, "only members []"},
 		"something else":  {says(read, 1, 1), []*peerv1.Message{state(1, 4)}, says(read, 1, 2), false, ""},
 		"what is chosen":  {says(read, 1, 1), []*peerv1.Message{state(1, 4), state(1, 4)}, says(read, 1, 2), false, "is chosen"},

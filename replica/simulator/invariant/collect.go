@@ -41,10 +41,8 @@ func (r *Run) BeginsAnew(s Speaker, m *peerv1.Message, has Records) {
 	if r.Broken != nil || !coded || len(code) != 1 {
 		return
 	}
-	absent := r.absent[question{s.ID, s.Shard, m.Op, m.Kind}]
-	if _, here := has(valueIn(m).record(pieces)); !here {
-		absent = append(slices.Clone(absent), s.ID)
-	}
+	// It may have had none itself as the fetch began, and has one since.
+	absent := append(slices.Clone(r.absent[question{s.ID, s.Shard, m.Op, m.Kind}]), s.ID)
 	left := func(side view.View) (n int) {
 		for _, member := range side.Members {
 			if !slices.Contains(absent, member.ID) {

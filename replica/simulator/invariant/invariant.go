@@ -51,7 +51,6 @@ type Run struct {
 	asked     map[vote]bool                     // who was asked for a vote; never ranged over
 	asks      map[asking]*agreement             // about keys that are agreed on in place; never ranged over
 	turned    []*agreement                      // those that were answered in the turn that is not over
-	heat      map[heat]heated                   // whom a batch was handed to; never ranged over
 	updated   map[string]bool                   // the keys that clients have asked to update; never ranged over
 	ballots   map[string][]backed               // by key, as they were voted for first; never ranged over
 	voters    map[diskNumber]string             // the disks that have voted under a number; never ranged over
