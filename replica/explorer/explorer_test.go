@@ -237,6 +237,9 @@ func TestScopesAreRight(t *testing.T) {
 		{"curp", "write; read", "crash", 5000},
 	} {
 		t.Run(c.protocol+" "+c.operations+" "+c.faults, func(t *testing.T) {
+			if testing.Short() && c.states >= 1000 {
+				t.Skip("-short: small scopes alone")
+			}
 			t.Parallel()
 			r := explore(t, scope(t, c.protocol, c.operations, c.faults), explorer.Options{})
 			if r.Failure != nil {
