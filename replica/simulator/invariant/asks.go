@@ -12,6 +12,8 @@ import (
 // agreement is a question about a key that members agree on in place, and what its asker has heard of it.
 type agreement struct {
 	refused bool // by somebody, in a turn before
+	refuses bool // or in this one: it may have been asked again before that was heard
+	ends    bool // a refusal ends it: that of a vote, and any in CASPaxos; in RMWPaxos others may still promise
 	try     uint32
 	heard   []told // the newest of each member, of all tries
 	tried   []view.MemberID
@@ -52,7 +54,8 @@ func (r *Run) hears(s Speaker, from view.MemberID, m *peerv1.Message) {
 		return
 	}
 	if m.Kind == peerv1.Kind_PAXOS_NACK {
-		q.refused = true
+		q.refuses = q.refuses || q.ends
+		r.turned = append(r.turned, q)
 		return
 	}
 	q.turn++
@@ -89,7 +92,7 @@ func (r *Run) Turns(s Speaker, e *protocol.Effects, has Records) {
 		}
 	}
 	for _, q := range r.turned {
-		q.turn = 0
+		q.turn, q.refused = 0, q.refuses
 	}
 	r.turned = r.turned[:0]
 }
@@ -114,9 +117,10 @@ func (r *Run) turns(s Speaker, m *peerv1.Message, has Records) {
 		}
 		q = &agreement{}
 		r.asks[name] = q
-	} else if q.refused && (vote || !read && ordered(round, round)) && s.Intact {
+	} else if q.refused && !read && s.Intact {
 		r.broken(s.ID, "asks %v in ballot %d of key %q again, and another member has refused it", m.Kind, round.Number, m.Key)
 	}
+	q.ends = vote || ordered(round, round)
 	if read && m.RmwPaxos.GetTry() > q.try {
 		r.retries(s, m, q, has)
 	}

@@ -30,7 +30,7 @@ func TestWhoAsksHasAReason(t *testing.T) {
 		"an update":       {nil, nil, says(prepare, 1, 0), false, ""},
 		"no update":       {nil, nil, says(prepare, 1, 0), true, "nobody has updated"},
 		"a vote again":    {says(vote, 1, 0), nil, says(vote, 1, 0), false, ""},
-		"a refused vote":  {says(vote, 1, 0), []*peerv1.Message{nack}, says(vote, 1, 0), false, "has refused it"},
+		"a refused vote":  {says(vote, 1, 0), []*peerv1.Message{nack, nack}, says(vote, 1, 0), false, "has refused it"},
 		"no answer":       {says(read, 1, 1), nil, says(read, 1, 2), false, "only members []"},
 		"something else":  {says(read, 1, 1), []*peerv1.Message{state(1, 4)}, says(read, 1, 2), false, ""},
 		"what is chosen":  {says(read, 1, 1), []*peerv1.Message{state(1, 4), state(1, 4)}, says(read, 1, 2), false, "is chosen"},
