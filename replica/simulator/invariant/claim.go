@@ -273,7 +273,13 @@ func saysOfWrite(s Speaker, m *peerv1.Message, has Records) string {
 		first = tag
 	}
 	w, known := writeOf(writes(nil, raw), origin)
+	asked, told := ballot{g.Round, g.Proposer}, ballot{g.VotedRound, g.VotedProposer}
 	switch past := !is.carstamp.Less(first); {
+	case known && m.Kind == peerv1.Kind_GUS_LOCK_REPLY && !s.View.Joint() && w.voted.less(asked) &&
+		(w.voted != told || w.votedFor != g.Voted):
+		// It was there when the promise was made: an older ballot gets no vote any more.
+		return fmt.Sprintf("for write %v a vote in round %d for timestamp %d; it tells of round %d and %d", origin, w.voted.round,
+			w.votedFor, told.round, g.Voted)
 	case known && m.Kind == peerv1.Kind_GUS_LOCK_REPLY && w.held && !g.Held && !s.View.Joint():
 		// In a joint view another member's record may have come since.
 		return fmt.Sprintf("held write %v, of which it does not tell", origin)
@@ -285,9 +291,9 @@ func saysOfWrite(s Speaker, m *peerv1.Message, has Records) string {
 		return fmt.Sprintf("no tag %v", tag)
 	case holds && tag == origin && !w.held && !origin.Less(is.carstamp) && w.votedFor != tag.Timestamp:
 		return fmt.Sprintf("write %v, and not that it is held: a ballot on it would not hear of that", origin)
-	case promises && w.promised.less(ballot{g.Round, g.Proposer}):
+	case promises && w.promised.less(asked):
 		return fmt.Sprintf("a promise of round %d for write %v, not of %d", w.promised.round, origin, g.Round)
-	case m.Kind != peerv1.Kind_GUS_LOCK_REPLY && promises && w.voted.less(ballot{g.Round, g.Proposer}):
+	case m.Kind != peerv1.Kind_GUS_LOCK_REPLY && promises && w.voted.less(asked):
 		return fmt.Sprintf("a vote in round %d for write %v, not in %d", w.voted.round, origin, g.Round)
 	}
 	return ""
