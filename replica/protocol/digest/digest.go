@@ -47,8 +47,13 @@ func (d *Digester) Of(state any, now protocol.Instant) State {
 	return sha256.Sum256(d.text(state, now))
 }
 
-// Size is how much a state is, in bytes of the text of which Of is the hash: it grows with what is held.
-func (d *Digester) Size(state any, now protocol.Instant) int { return len(d.text(state, now)) }
+// Size is how much a state is, in bytes of the text of which Of is the hash, and of what has ended and is still there: it
+// grows with what is held.
+func (d *Digester) Size(state any, now protocol.Instant) int {
+	d.walk.whole = true
+	defer func() { d.walk.whole = false }()
+	return len(d.text(state, now))
+}
 
 func (d *Digester) text(state any, now protocol.Instant) []byte {
 	d.walk.now = now
@@ -90,6 +95,7 @@ type walk struct {
 	types map[reflect.Type]*structure
 	now   protocol.Instant
 	found map[place]int // in the order in which references led there
+	whole bool          // what has ended counts too
 	text  bytes.Buffer
 }
 
@@ -181,7 +187,7 @@ func (w *walk) list(v reflect.Value) {
 		w.text.Write(v.Bytes())
 		return
 	}
-	ends := w.structure(v.Type().Elem()).ends
+	ends := w.structure(v.Type().Elem()).ends && !w.whole
 	n := v.Len()
 	for i := range v.Len() {
 		if ends && ended(v.Index(i)) {

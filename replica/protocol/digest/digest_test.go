@@ -103,3 +103,11 @@ func BenchmarkOf(b *testing.B) {
 		Of(&s, 1)
 	}
 }
+
+// What has ended makes no other state, and is held all the same.
+func TestSizeCountsWhatHasEnded(t *testing.T) {
+	few, more := []*work{{number: 1}}, []*work{{number: 1}, {number: 2, over: true}}
+	if d := New(); d.Size(more, 0) <= d.Size(few, 0) || d.Of(more, 0) != d.Of(few, 0) {
+		t.Errorf("sizes %d and %d", d.Size(more, 0), d.Size(few, 0))
+	}
+}

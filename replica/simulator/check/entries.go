@@ -183,6 +183,9 @@ func (s *state) executes(e *making) error {
 		now.FirstIncomplete < before.FirstIncomplete {
 		return fmt.Errorf("it remembers session %d as %v, which was %v", e.Session, &now, &before)
 	}
+	if err := e.q.sees(e.Session, e.Number, now.SeenAt); err != nil {
+		return err
+	}
 	drops := slices.ContainsFunc(e.Deleted, func(key []byte) bool { return key[0] == curpDone })
 	acknowledged := before.FirstIncomplete
 	if of := e.q.sessions[e.Session]; of != nil {

@@ -37,6 +37,7 @@ func TestEntriesAreMadeOfTheStateBefore(t *testing.T) {
 	}
 	q := &Requests{}
 	q.Asks(register.ID{Session: 2, Number: 4, FirstIncomplete: 4}, "k")
+	q.Asks(register.ID{Session: 2, Number: 6, FirstIncomplete: 4, IssuedAt: 31}, "k")
 	for _, c := range []struct {
 		name   string
 		tuning protocol.Tuning
@@ -49,6 +50,7 @@ func TestEntriesAreMadeOfTheStateBefore(t *testing.T) {
 		{"one that drops an answer that is not there", protocol.Tuning{}, 7, remembers(4, 4, done(2, 2)), false},
 		{"one that acknowledges too much", protocol.Tuning{}, 7, remembers(5, 5), false},
 		{"one that keeps too much", protocol.Tuning{Answers: 1}, 7, remembers(4, 3), false},
+		{"one that was asked later than it says", protocol.Tuning{}, 7, remembers(6, 4, done(2, 3)), false},
 		{"too many sessions", protocol.Tuning{Sessions: 1}, 7, forgets(1), true},
 		{"the later of them", protocol.Tuning{Sessions: 1}, 7, forgets(2), false},
 		{"not too many", protocol.Tuning{Sessions: 2}, 7, forgets(1), false},

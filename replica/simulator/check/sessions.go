@@ -54,6 +54,11 @@ func (q *Requests) Sessions(t *protocol.Tuning, key, before, after []byte) error
 		if err := q.over(s, earlier, string(key[1:])); err != nil {
 			return fmt.Errorf("the state of key %q: %w", key[1:], err)
 		}
+		for _, d := range s.Done {
+			if err := q.sees(s.Session, d.Number, s.SeenAt); err != nil {
+				return fmt.Errorf("the state of key %q: %w", key[1:], err)
+			}
+		}
 	}
 	return nil
 }
@@ -106,6 +111,7 @@ type Requests struct {
 type requests struct {
 	acknowledged uint64              // all before that number
 	asked        map[string][]uint64 // numbers, by key; never ranged over
+	issuedAt     map[uint64]int64    // by number; never ranged over
 }
 
 // Asks notes a request of a client.
@@ -118,13 +124,24 @@ func (q *Requests) Asks(id register.ID, key string) {
 	}
 	r := q.sessions[id.Session]
 	if r == nil {
-		r = &requests{asked: map[string][]uint64{}}
+		r = &requests{asked: map[string][]uint64{}, issuedAt: map[uint64]int64{}}
 		q.sessions[id.Session] = r
 	}
 	r.acknowledged = max(r.acknowledged, id.FirstIncomplete)
+	r.issuedAt[id.Number] = id.IssuedAt
 	if !slices.Contains(r.asked[key], id.Number) {
 		r.asked[key] = append(r.asked[key], id.Number)
 	}
+}
+
+// sees judges when a session was seen last that is known to have asked for a request.
+func (q *Requests) sees(session, number uint64, at int64) error {
+	r := q.sessions[session]
+	if r == nil || at >= r.issuedAt[number] {
+		return nil
+	}
+	return fmt.Errorf("it has executed request %d of session %d, which was asked at %d, and has seen it last at %d", number,
+		session, r.issuedAt[number], at)
 }
 
 // over judges the number before which a key takes the requests of a session for over, which was an earlier one before:

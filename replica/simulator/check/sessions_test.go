@@ -35,6 +35,10 @@ func TestWhatASessionHasAskedForIsNotOver(t *testing.T) {
 	if err := q.Sessions(few, []byte("kk"), state(4, 5), state(6, 6)); err != nil {
 		t.Errorf("an answer that is one too many: %v", err)
 	}
+	q.Asks(register.ID{Session: 7, Number: 7, FirstIncomplete: 4, IssuedAt: 1}, "k")
+	if err := q.Sessions(few, []byte("kk"), state(6, 6), state(7, 7)); err == nil {
+		t.Error("the state does not know when a request was asked, and nothing is said")
+	}
 }
 
 // Of the answers of a batch a state keeps few bytes, and sessions no longer than they may be.
