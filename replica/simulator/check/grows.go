@@ -76,6 +76,10 @@ func (h *Holder) staysWhole(b *protocol.Batch) error {
 	if err := errors.Join(before.UnmarshalVT(h.Records[curpOwn]), now.UnmarshalVT(raw)); err != nil {
 		return err
 	}
+	if now.Copying && !before.Copying && max(now.WholeTerm, now.WholeIndex, now.Commit) > 0 {
+		return fmt.Errorf("partition %d: it has dropped all to begin a copy, and says to have entry %d, and what was recovered in "+
+			"term %d up to entry %d", h.Shard, now.Commit, now.WholeTerm, now.WholeIndex)
+	}
 	if now.WholeTerm >= before.WholeTerm || now.Copying {
 		return nil
 	}

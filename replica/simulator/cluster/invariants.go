@@ -21,7 +21,7 @@ func (nd *Node) speaker(shard int) invariant.Speaker {
 	return invariant.Speaker{
 		ID: nd.Config.Self, Shard: shard, View: &nd.Config.View, Disk: nd.Disk(), Losses: w.Environment.Losses,
 		Tolerance: w.Environment.Tolerance, Boot: nd.Boots, Now: w.Now, Retry: w.Environment.LeastRetry(),
-		Intact: w.intact(), Remembers: w.Environment.Tuning.Resting == 0,
+		Intact: w.intact(),
 	}
 }
 

@@ -38,7 +38,7 @@ func TestWhoAsksHasAReason(t *testing.T) {
 	} {
 		var r Run
 		s := speaker(1)
-		s.Intact, s.Remembers, s.Retry = true, true, 1
+		s.Intact, s.Retry = true, 1
 		turn := func(m *peerv1.Message) {
 			e := &protocol.Effects{}
 			if m != nil {

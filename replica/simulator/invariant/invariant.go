@@ -78,11 +78,10 @@ type Speaker struct {
 	// Tolerance is by how many lost members relaxed quorums are made; 0: there are none.
 	Tolerance int
 
-	Boot      uint32        // of its process
-	Now       time.Duration // what all clocks are about
-	Retry     time.Duration // the shortest that anybody has
-	Intact    bool          // no disk was lost, and none put back
-	Remembers bool          // so many keys at rest as in a cluster
+	Boot   uint32        // of its process
+	Now    time.Duration // what all clocks are about
+	Retry  time.Duration // the shortest that anybody has
+	Intact bool          // no disk was lost, and none put back
 }
 
 // broken notes a rule that a member has broken.
