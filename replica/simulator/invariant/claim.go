@@ -275,8 +275,8 @@ func saysOfWrite(s Speaker, m *peerv1.Message, has Records) string {
 	w, known := writeOf(writes(nil, raw), origin)
 	asked, told := ballot{g.Round, g.Proposer}, ballot{g.VotedRound, g.VotedProposer}
 	switch past := !is.carstamp.Less(first); {
-	case known && m.Kind == peerv1.Kind_GUS_LOCK_REPLY && !s.View.Joint() && w.voted.less(asked) &&
-		(w.voted != told || w.votedFor != g.Voted):
+	case known && m.Kind == peerv1.Kind_GUS_LOCK_REPLY && !s.View.Joint() && w.votedFor != 0 && w.voted.less(asked) &&
+		(told.less(w.voted) || told == w.voted && w.votedFor != g.Voted):
 		// It was there when the promise was made: an older ballot gets no vote any more.
 		return fmt.Sprintf("for write %v a vote in round %d for timestamp %d; it tells of round %d and %d", origin, w.voted.round,
 			w.votedFor, told.round, g.Voted)
