@@ -163,7 +163,11 @@ func overall(t *testing.T, flags string) map[string]figures {
 // Each schedule of each protocol has a cost.
 func TestCosts(t *testing.T) {
 	costs := filepath.Join(t.TempDir(), "costs")
-	for _, v := range catalog.Variants() {
+	variants := catalog.Variants()
+	if testing.Short() {
+		variants = variants[:1]
+	}
+	for _, v := range variants {
 		out, err := simulate("--protocol", v.Name, "--soak", "3", "--costs", costs)
 		text, readErr := os.ReadFile(costs)
 		if err != nil || readErr != nil {
