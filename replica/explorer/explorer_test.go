@@ -238,7 +238,7 @@ func TestScopesAreRight(t *testing.T) {
 	} {
 		t.Run(c.protocol+" "+c.operations+" "+c.faults, func(t *testing.T) {
 			if testing.Short() && c.states >= 1000 {
-				t.Skip("-short: small scopes alone")
+				t.Skipf("-short: the scopes of fewer states run the same code; this one has %d and more", c.states)
 			}
 			t.Parallel()
 			r := explore(t, scope(t, c.protocol, c.operations, c.faults), explorer.Options{})

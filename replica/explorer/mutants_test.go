@@ -13,7 +13,7 @@ func TestMain(m *testing.M) { os.Exit(mutants.Main(m)) }
 // Known mistakes are found in small scopes: of each protocol some, which take a second or two.
 func TestMutantsAreFoundInScopes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("-short: it compiles a program and explores 19 scopes")
+		t.Skip("-short: it compiles the package anew, and explores 19 scopes; TestScopesAreRight runs the same code")
 	}
 	program := mutants.Build(t)
 	for _, c := range []struct {

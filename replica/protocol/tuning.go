@@ -42,8 +42,8 @@ type Tuning struct {
 	// Attempts is how many proposals of a batch a proposer of RMWPaxos remembers the answers of: after more, its reads
 	// begin anew. At least 1.
 	Attempts int
-	// Looked is how many records of fragments a member looks at in one go, and how many registers, for what can go and what
-	// it misses; at least 1. Grace is how long a fragment stays after its value was last found to be in use.
+	// Looked is how many records of fragments a member looks at in one go, and how many registers, for what can go and
+	// what it misses; at least 1. Grace is how long a fragment stays after its value was last found to be in use.
 	Looked int
 	Grace  time.Duration
 }

@@ -44,19 +44,15 @@ func New() *Digester {
 
 // Of is what the function Of is.
 func (d *Digester) Of(state any, now protocol.Instant) State {
-	return sha256.Sum256(d.text(state, now))
+	return sha256.Sum256(d.text(state, now, false))
 }
 
-// Size is how much a state is, in bytes of the text of which Of is the hash, and of what has ended and is still there: it
-// grows with what is held.
-func (d *Digester) Size(state any, now protocol.Instant) int {
-	d.walk.whole = true
-	defer func() { d.walk.whole = false }()
-	return len(d.text(state, now))
-}
+// Size is how much a state is, in bytes of the text of which Of is the hash, and of what has ended and is still there:
+// it grows with what is held.
+func (d *Digester) Size(state any, now protocol.Instant) int { return len(d.text(state, now, true)) }
 
-func (d *Digester) text(state any, now protocol.Instant) []byte {
-	d.walk.now = now
+func (d *Digester) text(state any, now protocol.Instant, whole bool) []byte {
+	d.walk.now, d.walk.whole = now, whole
 	d.walk.text.Reset()
 	clear(d.walk.found)
 	d.walk.value(reflect.ValueOf(state))

@@ -209,8 +209,8 @@ func Supposed(s membership.Snapshot) error {
 	unwanted.Unwanted, abandoned.Abandon, lost.Lost = true, true, s.View.IDs()
 	for _, other := range []membership.Snapshot{unwanted, abandoned, lost} {
 		if err := Decision(other, membership.Decide(other)); err != nil {
-			return fmt.Errorf("if the change is unwanted: %v, or is to be abandoned: %v, and %v have lost their disks: %w",
-				other.Unwanted, other.Abandon, other.Lost, err)
+			return fmt.Errorf("if the change is unwanted: %v, or is to be abandoned: %v, and %v have lost their "+
+				"disks: %w", other.Unwanted, other.Abandon, other.Lost, err)
 		}
 	}
 	return nil

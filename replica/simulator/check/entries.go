@@ -1,6 +1,7 @@
 package check
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -59,7 +60,7 @@ func (h *Holder) Looked(t *protocol.Tuning, synced uint64) error {
 		s.execute(&e)
 	}
 	all := slices.DeleteFunc(s.clients(), func(k known) bool { return k.usedAt > synced })
-	n, most := len(all), cmp.Or(t.Sessions, 16384)
+	n, most := len(all), sessionsKept(t)
 	if n == 0 || n <= most && all[0].seenAt >= all[n-1].seenAt-keptFor(t) {
 		return nil
 	}
@@ -145,7 +146,7 @@ type known struct {
 // entry judges one that a master makes.
 func (s *state) entry(e *making) error {
 	for _, key := range e.Deleted {
-		sets := func(r *peerv1.Record) bool { return string(r.Key) == string(key) } // a late request's own answer
+		sets := func(r *peerv1.Record) bool { return bytes.Equal(r.Key, key) } // a late request's own answer
 		if _, is := s.get(key); !is && key[0] != curpRegister && !slices.ContainsFunc(e.Records, sets) {
 			return fmt.Errorf("it deletes the record %q, which is not there", key)
 		}
@@ -161,22 +162,19 @@ func (s *state) entry(e *making) error {
 func (s *state) executes(e *making) error {
 	record := func(key []byte) []byte {
 		for _, r := range e.Records {
-			if string(r.Key) == string(key) {
+			if bytes.Equal(r.Key, key) {
 				return r.Value
 			}
 		}
 		return nil
 	}
-	key := binary.BigEndian.AppendUint64([]byte{curpSession}, e.Session)
+	key := sessionKey(e.Session)
 	var before, now peerv1.PartitionSession
 	raw, _ := s.get(key)
 	if before.UnmarshalVT(raw) != nil || now.UnmarshalVT(record(key)) != nil {
 		return nil
 	}
-	done := func(number uint64) []byte {
-		return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{curpDone}, e.Session), number)
-	}
-	if _, is := s.get(done(e.Number)); is || e.Number < before.FirstIncomplete {
+	if _, is := s.get(doneKey(e.Session, e.Number)); is || e.Number < before.FirstIncomplete {
 		return fmt.Errorf("it executes request %d#%d again", e.Session, e.Number)
 	}
 	if now.UsedAt != e.Index || now.UsedIn != e.Term || now.SeenAt < before.SeenAt ||
@@ -186,24 +184,24 @@ func (s *state) executes(e *making) error {
 	if err := e.q.sees(e.Session, e.Number, now.SeenAt); err != nil {
 		return err
 	}
+	if now.SeenAt == 0 || now.FirstIncomplete == before.FirstIncomplete {
+		return nil
+	}
 	drops := slices.ContainsFunc(e.Deleted, func(key []byte) bool { return key[0] == curpDone })
 	acknowledged := before.FirstIncomplete
 	if of := e.q.sessions[e.Session]; of != nil {
 		acknowledged = max(acknowledged, of.acknowledged)
 	}
-	if now.SeenAt == 0 || now.FirstIncomplete == before.FirstIncomplete {
-		return nil
-	}
 	if now.FirstIncomplete > acknowledged && !drops {
-		return fmt.Errorf("it takes the requests of session %d before %d for over, of which its client has acknowledged "+
-			"those before %d, and drops no answer", e.Session, now.FirstIncomplete, acknowledged)
+		return fmt.Errorf("it takes the requests of session %d before %d for over, of which its client has "+
+			"acknowledged those before %d, and drops no answer", e.Session, now.FirstIncomplete, acknowledged)
 	}
 	kept, most := 0, cmp.Or(e.t.Answers, 64)
 	if e.Number >= now.FirstIncomplete {
 		kept++
 	}
 	for number := now.FirstIncomplete; number < now.FirstIncomplete+uint64(2*most+64); number++ {
-		if _, is := s.get(done(number)); is {
+		if _, is := s.get(doneKey(e.Session, number)); is {
 			kept++
 		}
 	}
@@ -218,15 +216,16 @@ func (s *state) executes(e *making) error {
 func (s *state) forgets(e *making) error {
 	clients := s.clients()
 	for i, k := range clients {
-		key := string(binary.BigEndian.AppendUint64([]byte{curpSession}, k.id))
-		if !slices.ContainsFunc(e.Deleted, func(d []byte) bool { return string(d) == key }) {
+		key := sessionKey(k.id)
+		if !slices.ContainsFunc(e.Deleted, func(d []byte) bool { return bytes.Equal(d, key) }) {
 			continue
 		}
 		if k.usedAt > e.commit {
-			return fmt.Errorf("it forgets session %d, which entry %d has used, and synced is %d", k.id, k.usedAt, e.commit)
+			return fmt.Errorf("it forgets session %d, which entry %d has used, and synced is %d", k.id, k.usedAt,
+				e.commit)
 		}
 		late := k.seenAt < clients[len(clients)-1].seenAt-keptFor(e.t)
-		if most := cmp.Or(e.t.Sessions, 16384); len(clients)-i <= most && !late {
+		if most := sessionsKept(e.t); len(clients)-i <= most && !late {
 			return fmt.Errorf("it forgets session %d, and %d of %d were seen later: it may keep %d", k.id,
 				len(clients)-i-1, len(clients), most)
 		}

@@ -20,20 +20,16 @@ func TestEntriesAreMadeOfTheStateBefore(t *testing.T) {
 		}
 		return raw
 	}
-	session := func(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte{curpSession}, id) }
-	done := func(id, number uint64) []byte {
-		return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{curpDone}, id), number)
-	}
 	remembers := func(number, first uint64, deleted ...[]byte) *peerv1.LogEntry {
 		s := &peerv1.PartitionSession{FirstIncomplete: first, SeenAt: 30, UsedAt: 8, UsedIn: 1}
 		return &peerv1.LogEntry{
 			Term: 1, Index: 8, Session: 2, Number: number, Deleted: deleted, Records: []*peerv1.Record{
-				{Key: done(2, number)}, {Key: session(2), Value: encode(s)},
+				{Key: doneKey(2, number)}, {Key: sessionKey(2), Value: encode(s)},
 			},
 		}
 	}
 	forgets := func(id uint64) *peerv1.LogEntry {
-		return &peerv1.LogEntry{Term: 1, Index: 8, Deleted: [][]byte{session(id)}}
+		return &peerv1.LogEntry{Term: 1, Index: 8, Deleted: [][]byte{sessionKey(id)}}
 	}
 	q := &Requests{}
 	q.Asks(register.ID{Session: 2, Number: 4, FirstIncomplete: 4}, "k")
@@ -45,12 +41,12 @@ func TestEntriesAreMadeOfTheStateBefore(t *testing.T) {
 		entry  *peerv1.LogEntry
 		right  bool
 	}{
-		{"the next request", protocol.Tuning{}, 7, remembers(4, 4, done(2, 3)), true},
+		{"the next request", protocol.Tuning{}, 7, remembers(4, 4, doneKey(2, 3)), true},
 		{"one that was executed", protocol.Tuning{}, 7, remembers(3, 3), false},
-		{"one that drops an answer that is not there", protocol.Tuning{}, 7, remembers(4, 4, done(2, 2)), false},
+		{"one that drops an answer that is not there", protocol.Tuning{}, 7, remembers(4, 4, doneKey(2, 2)), false},
 		{"one that acknowledges too much", protocol.Tuning{}, 7, remembers(5, 5), false},
 		{"one that keeps too much", protocol.Tuning{Answers: 1}, 7, remembers(4, 3), false},
-		{"one that was asked later than it says", protocol.Tuning{}, 7, remembers(6, 4, done(2, 3)), false},
+		{"one that was asked later than it says", protocol.Tuning{}, 7, remembers(6, 4, doneKey(2, 3)), false},
 		{"too many sessions", protocol.Tuning{Sessions: 1}, 7, forgets(1), true},
 		{"the later of them", protocol.Tuning{Sessions: 1}, 7, forgets(2), false},
 		{"not too many", protocol.Tuning{Sessions: 2}, 7, forgets(1), false},
@@ -60,9 +56,9 @@ func TestEntriesAreMadeOfTheStateBefore(t *testing.T) {
 		h := &Holder{
 			Member: 1, View: &view.View{Partitions: []view.Partition{{Term: 1, Master: 1}}},
 			Records: map[string][]byte{
-				string(session(1)): encode(&peerv1.PartitionSession{FirstIncomplete: 1, SeenAt: 10, UsedAt: 4}),
-				string(session(2)): encode(&peerv1.PartitionSession{FirstIncomplete: 2, SeenAt: 20, UsedAt: 5}),
-				string(done(1, 1)): {}, string(done(2, 3)): {},
+				string(sessionKey(1)): encode(&peerv1.PartitionSession{FirstIncomplete: 1, SeenAt: 10, UsedAt: 4}),
+				string(sessionKey(2)): encode(&peerv1.PartitionSession{FirstIncomplete: 2, SeenAt: 20, UsedAt: 5}),
+				string(doneKey(1, 1)): {}, string(doneKey(2, 3)): {},
 			},
 		}
 		own := &peerv1.PartitionRecord{Term: 1, Applied: 7, Commit: c.synced}
@@ -84,7 +80,7 @@ func TestSessionsAreLookedAt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.Records[string(binary.BigEndian.AppendUint64([]byte{curpSession}, id+1))] = raw
+		h.Records[string(sessionKey(id+1))] = raw
 	}
 	for _, c := range []struct {
 		tuning protocol.Tuning

@@ -65,8 +65,8 @@ func (h *Holder) Grows(partitioned bool, b *protocol.Batch) error {
 	return nil
 }
 
-// staysWhole judges that a member which has all that was to be recovered in a term has it for as long as its log has the
-// last entry of that, unless it drops all that it has.
+// staysWhole judges that a member which has all that was to be recovered in a term has it for as long as its log has
+// the last entry of that, unless it drops all that it has.
 func (h *Holder) staysWhole(b *protocol.Batch) error {
 	raw, is := written(b, curpOwn)
 	if !is || h.Records[curpOwn] == nil {
@@ -77,8 +77,8 @@ func (h *Holder) staysWhole(b *protocol.Batch) error {
 		return err
 	}
 	if now.Copying && !before.Copying && max(now.WholeTerm, now.WholeIndex, now.Commit) > 0 {
-		return fmt.Errorf("partition %d: it has dropped all to begin a copy, and says to have entry %d, and what was recovered in "+
-			"term %d up to entry %d", h.Shard, now.Commit, now.WholeTerm, now.WholeIndex)
+		return fmt.Errorf("partition %d: it has dropped all to begin a copy, and says to have entry %d, and what was "+
+			"recovered in term %d up to entry %d", h.Shard, now.Commit, now.WholeTerm, now.WholeIndex)
 	}
 	if now.WholeTerm >= before.WholeTerm || now.Copying {
 		return nil
@@ -89,8 +89,8 @@ func (h *Holder) staysWhole(b *protocol.Batch) error {
 	if _, is := written(b, string(binary.BigEndian.AppendUint64([]byte{curpEntry}, before.WholeIndex))); is {
 		return nil
 	}
-	return fmt.Errorf("partition %d: it had all that was recovered in term %d, up to entry %d, which it has not dropped, "+
-		"and knows of term %d only", h.Shard, before.WholeTerm, before.WholeIndex, now.WholeTerm)
+	return fmt.Errorf("partition %d: it had all that was recovered in term %d, up to entry %d, which it has not "+
+		"dropped, and knows of term %d only", h.Shard, before.WholeTerm, before.WholeIndex, now.WholeTerm)
 }
 
 // written is what a batch makes of a record; nil with true: it deletes the record.

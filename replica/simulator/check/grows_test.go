@@ -33,7 +33,8 @@ func TestWhatOnlyGrows(t *testing.T) {
 		{curpOwn, &peerv1.PartitionRecord{Term: 2, Applied: 9}, &peerv1.PartitionRecord{Term: 3}, true, false},
 		{curpOwn, &peerv1.PartitionRecord{WholeTerm: 2}, &peerv1.PartitionRecord{}, true, true},
 		{curpOwn, &peerv1.PartitionRecord{WholeTerm: 2}, &peerv1.PartitionRecord{Copying: true}, true, false},
-		{curpOwn, &peerv1.PartitionRecord{WholeTerm: 2}, &peerv1.PartitionRecord{Copying: true, WholeTerm: 2}, true, true},
+		{curpOwn, &peerv1.PartitionRecord{WholeTerm: 2}, &peerv1.PartitionRecord{Copying: true, WholeTerm: 2}, true,
+			true},
 		{curpOwn, &peerv1.PartitionRecord{Commit: 2}, &peerv1.PartitionRecord{Copying: true, Commit: 2}, true, true},
 	} {
 		h := Holder{View: &view.View{}, Records: map[string][]byte{c.key: encode(c.before)}}

@@ -37,14 +37,17 @@ func (h *Holder) Keeps(b *Bounds, follows bool) error {
 	return h.keepsSessions(b, last)
 }
 
-// looksAfter is after how many entries a master looks at least whether sessions can be forgotten, where many are kept.
-const looksAfter = 1024
+// sessionsKept is how many sessions of clients a partition remembers at most.
+func sessionsKept(t *protocol.Tuning) int { return cmp.Or(t.Sessions, 16384) }
+
+// LooksAfter is after how many entries a master looks at least which sessions can be forgotten.
+func LooksAfter(t *protocol.Tuning) uint64 { return uint64(min(sessionsKept(t), 1024)) }
 
 // keepsSessions judges the sessions of clients after an entry. The master has looked at them some entries before; what
 // was synced by then was forgotten where it was too old, or too much.
 func (h *Holder) keepsSessions(b *Bounds, last uint64) error {
-	most := cmp.Or(b.Tuning.Sessions, 16384)
-	looked := last - min(last, uint64(min(most, looksAfter)))
+	most := sessionsKept(b.Tuning)
+	looked := last - min(last, LooksAfter(b.Tuning))
 	synced := looked - min(looked, b.Unsynced)
 	all, latest := 0, int64(0)
 	var oldest int64

@@ -192,8 +192,8 @@ func (j *mastersMessage) holds() error {
 	j.whole[at] = !c.Lacking
 	if n := len(own.GetHistory()); n > 0 && c.Granted != 0 && own.Term == c.Term && j.part.Master != j.h.Member {
 		if begins, last := own.History[n-1], j.h.curpLast(); begins.Start > last {
-			return fmt.Errorf("it follows term %d, and its log, which ends with entry %d, names entries of term %d from %d on",
-				c.Term, last, begins.Term, begins.Start)
+			return fmt.Errorf("it follows term %d, and its log, which ends with entry %d, names entries of term %d "+
+				"from %d on", c.Term, last, begins.Term, begins.Start)
 		}
 	}
 	if c.Lacking || !slices.Contains(j.part.Backups, j.h.Member) {
@@ -316,11 +316,18 @@ func (h *Holder) curpLast() uint64 {
 	return last
 }
 
+func sessionKey(session uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{curpSession}, session)
+}
+
+func doneKey(session, number uint64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{curpDone}, session), number)
+}
+
 // curpKnows reports whether the disk has a request: its answer, or an entry of the log, unless its client has
 // acknowledged it or its session is forgotten.
 func (h *Holder) curpKnows(id requestOf) bool {
-	key := binary.BigEndian.AppendUint64([]byte{curpSession}, id.session)
-	raw, there := h.Records[string(key)]
+	raw, there := h.Records[string(sessionKey(id.session))]
 	if !there && len(h.Records[curpHorizon]) > 0 {
 		return true
 	}
@@ -328,8 +335,7 @@ func (h *Holder) curpKnows(id requestOf) bool {
 	if session.UnmarshalVT(raw) == nil && session.FirstIncomplete > id.number {
 		return true
 	}
-	key[0] = curpDone
-	if _, there := h.Records[string(binary.BigEndian.AppendUint64(key, id.number))]; there {
+	if _, there := h.Records[string(doneKey(id.session, id.number))]; there {
 		return true
 	}
 	for i := h.curpFloor() + 1; ; i++ {

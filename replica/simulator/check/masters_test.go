@@ -37,8 +37,8 @@ func TestMastersSayWhatTheirDisksHave(t *testing.T) {
 // Who follows a term has dropped from its log what that does not have: also terms that have no entries there.
 func TestFollowersNameNoEmptyTerms(t *testing.T) {
 	for floor, right := range map[uint64]bool{8: false, 9: true} {
-		own := &peerv1.PartitionRecord{Term: 3, Floor: floor, History: []*peerv1.TermStart{{Term: 1, Start: 1}, {Term: 2, Start: 9}}}
-		raw, err := own.MarshalVT()
+		history := []*peerv1.TermStart{{Term: 1, Start: 1}, {Term: 2, Start: 9}}
+		raw, err := (&peerv1.PartitionRecord{Term: 3, Floor: floor, History: history}).MarshalVT()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -140,8 +140,8 @@ func (q *Requests) sees(session, number uint64, at int64) error {
 	if r == nil || at >= r.issuedAt[number] {
 		return nil
 	}
-	return fmt.Errorf("it has executed request %d of session %d, which was asked at %d, and has seen it last at %d", number,
-		session, r.issuedAt[number], at)
+	return fmt.Errorf("it has executed request %d of session %d, which was asked at %d, and has seen it last at %d",
+		number, session, r.issuedAt[number], at)
 }
 
 // over judges the number before which a key takes the requests of a session for over, which was an earlier one before:
@@ -210,8 +210,8 @@ func latestSeen(state *peerv1.KeyState) (latest int64) {
 // keptFor is for how long a session is remembered after it was seen last, in milliseconds.
 func keptFor(t *protocol.Tuning) int64 { return cmp.Or(t.SessionsFor.Milliseconds(), 10*60*1000) }
 
-// keepsFew judges the answers that a state keeps of the last batch of each member: each vote carries them. A batch has no
-// more operations than it may.
+// keepsFew judges the answers that a state keeps of the last batch of each member: each vote carries them. A batch has
+// no more operations than it may.
 func keepsFew(t *protocol.Tuning, state *peerv1.KeyState) error {
 	for _, e := range state.Executed {
 		if most := cmp.Or(t.Batch, 64); len(e.Answers) > most {

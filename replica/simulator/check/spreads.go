@@ -80,11 +80,11 @@ func (all *Spreads) Turns(found []Found, now protocol.Instant, sent ...[]protoco
 				s.number, s.lack = m.Op, append(s.lack, e.To)
 			}
 		}
-		under := all.under(all.open, f.Key, f.Carstamp)
+		other := under(all.open, f.Key, f.Carstamp)
 		switch {
-		case s.number != 0 && under != nil && all.surely(under, before, now):
+		case s.number != 0 && other != nil && all.surely(other, before, now):
 			breach("writes %v of key %q back twice at a time", f.Carstamp, f.Key)
-		case s.number == 0 && under == nil && len(all.open) < spreadsKept:
+		case s.number == 0 && other == nil && len(all.open) < spreadsKept:
 			breach("has a session depend on %v of key %q, and does not write it back", f.Carstamp, f.Key)
 		}
 		if s.number != 0 {
@@ -121,7 +121,7 @@ func (all *Spreads) holds(key string, c register.Carstamp) bool {
 }
 
 // under is the last write-back of a version, or of a newer one, which may be under way, or nil.
-func (all *Spreads) under(open []*spread, key string, c register.Carstamp) *spread {
+func under(open []*spread, key string, c register.Carstamp) *spread {
 	for _, s := range slices.Backward(open) {
 		if s.key == key && !s.carstamp.Less(c) {
 			return s
@@ -143,7 +143,7 @@ func (all *Spreads) carries(m *peerv1.Message, before int, now protocol.Instant,
 		if all.holds(key, c) {
 			breach("carries %v of key %q, and knows that a quorum holds it", c, key)
 		}
-		s := all.under(all.open[:before], key, c)
+		s := under(all.open[:before], key, c)
 		waits = waits && s != nil && all.surely(s, before, now)
 	}
 	if waits {

@@ -31,21 +31,23 @@ func TestWhatIsHeldIsNotCarried(t *testing.T) {
 		found []Found
 		sends []protocol.Envelope
 	}
-	first := turn{0, 1, found(5), []protocol.Envelope{back(1, 5)}}
+	sends := func(all ...protocol.Envelope) []protocol.Envelope { return all }
+	first, heard := turn{0, 1, found(5), sends(back(1, 5))}, turn{1, 2, nil, nil}
 	for name, c := range map[string]struct {
 		turns []turn
 		want  string
 	}{
-		"it carries what is not held":      {[]turn{first, {1, 2, nil, nil}, {0, 3, nil, []protocol.Envelope{carries(2, 6)}}}, ""},
-		"it carries what is held":          {[]turn{first, {1, 2, nil, nil}, {0, 3, nil, []protocol.Envelope{carries(2, 5)}}}, "knows that"},
-		"it hears that while it asks":      {[]turn{first, {1, 2, nil, []protocol.Envelope{carries(2, 5)}}}, ""},
-		"it asks again":                    {[]turn{first, {1, 2, nil, []protocol.Envelope{carries(2, 5)}}, {0, 3, nil, []protocol.Envelope{carries(2, 5)}}}, ""},
-		"it carries what it writes back":   {[]turn{first, {0, 2, nil, []protocol.Envelope{carries(2, 4)}}}, "are writing back"},
-		"it has given that up":             {[]turn{first, {0, 100, nil, []protocol.Envelope{carries(2, 5)}}}, ""},
-		"a session depends on what it has": {[]turn{first, {1, 2, nil, nil}, {0, 3, found(5), nil}}, "knows that"},
-		"a newer version":                  {[]turn{first, {0, 2, found(6), []protocol.Envelope{back(2, 6)}}}, ""},
+		"it carries what is not held": {[]turn{first, heard, {0, 3, nil, sends(carries(2, 6))}}, ""},
+		"it carries what is held":     {[]turn{first, heard, {0, 3, nil, sends(carries(2, 5))}}, "knows that"},
+		"it hears that while it asks": {[]turn{first, {1, 2, nil, sends(carries(2, 5))}}, ""},
+		"it asks again": {[]turn{first, {1, 2, nil, sends(carries(2, 5))}, {0, 3, nil,
+			sends(carries(2, 5))}}, ""},
+		"it carries what it writes back":   {[]turn{first, {0, 2, nil, sends(carries(2, 4))}}, "are writing back"},
+		"it has given that up":             {[]turn{first, {0, 100, nil, sends(carries(2, 5))}}, ""},
+		"a session depends on what it has": {[]turn{first, heard, {0, 3, found(5), nil}}, "knows that"},
+		"a newer version":                  {[]turn{first, {0, 2, found(6), sends(back(2, 6))}}, ""},
 		"the same version":                 {[]turn{first, {0, 2, found(5), nil}}, ""},
-		"the same version twice":           {[]turn{first, {0, 2, found(5), []protocol.Envelope{back(2, 5)}}}, "twice at a time"},
+		"the same version twice":           {[]turn{first, {0, 2, found(5), sends(back(2, 5))}}, "twice at a time"},
 		"nothing is written back":          {[]turn{first, {0, 2, found(6), nil}}, "does not write it back"},
 	} { // order is irrelevant: each is a test
 		t.Run(name, func(t *testing.T) {

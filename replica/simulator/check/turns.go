@@ -68,12 +68,13 @@ type process struct {
 
 // Turns judges what a member says in a turn: that nobody asks anew before Retry, or has a page be sent of what it has;
 // that nothing waits for a disk that has what it rests on; and what CURPRaft's coordinators and leaders do with
-// commands.
-func (l *Logs) Turns(h *Holder, t *Turn) error {
+// commands. The turn is asked for only where there is a log.
+func (l *Logs) Turns(h *Holder, turn func() *Turn) error {
 	g := l.group(h.Shard)
 	if g == nil {
 		return nil
 	}
+	t := turn()
 	for _, judge := range []func() error{
 		func() error { return g.asksAnew(h, t) },
 		func() error { return l.waits(h, t) },
@@ -232,8 +233,8 @@ func (g *group) hasSaved(h *Holder, t *Turn) error {
 	return nil
 }
 
-// speaksAgain judges that a leader which gets a command again, and has answered it before its commit, says the same once
-// more: its first answer may be lost.
+// speaksAgain judges that a leader which gets a command again, and has answered it before its commit, says the same
+// once more: its first answer may be lost.
 func (g *group) speaksAgain(h *Holder, t *Turn) error {
 	term := Term(t.Journal)
 	if !g.gathers[term] || g.leaders[term] != h.Member {

@@ -45,7 +45,7 @@ func TestQuestionsOfATurn(t *testing.T) {
 				Tick:    protocol.Instant(time.Duration(i) * c.after),
 				Journal: func(key []byte) ([]byte, bool) { raw, there := records[string(key)]; return raw, there },
 			}
-			if err := l.Turns(h, turn); err != nil {
+			if err := l.Turns(h, func() *Turn { return turn }); err != nil {
 				broken = err
 			}
 		}

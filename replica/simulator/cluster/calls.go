@@ -72,7 +72,8 @@ func (c *calls) turn(now protocol.Instant, e *protocol.Effects, retry, suspect t
 			}
 			most := 2*retry + retry<<min(c.count, longestWindow)
 			if c.led && c.count > 0 && c.called != 0 && c.before >= c.called.Add(most) {
-				err = fmt.Errorf("calls for an election %v after the last call, the %d. since it led", now.Sub(c.called),
+				err = fmt.Errorf("calls for an election %v after the last call, the %d. since it led",
+					now.Sub(c.called),
 					c.count)
 			}
 			c.count++

@@ -43,11 +43,7 @@ func (nd *Node) NotedOf(other *Node, shard int) *peerv1.Position {
 			return nil
 		}
 	}
-	var record peerv1.PositionRecord
-	if record.UnmarshalVT(nd.Shards[shard].Disk.Records[key]) != nil {
-		return nil
-	}
-	for _, p := range record.Positions {
+	for _, p := range positionsIn(nd.Shards[shard].Disk.Records[key]) {
 		if p.Member == uint32(other.Config.Self) && p.Incarnation == own.Incarnation {
 			return p
 		}
@@ -55,8 +51,8 @@ func (nd *Node) NotedOf(other *Node, shard int) *peerv1.Position {
 	return nil
 }
 
-// forgot is what a world does with a member that has found out that its disk is an older copy: the disk is wiped. One that
-// began empty, and was not put back, is no copy: it may be lost, and its process knows that.
+// forgot is what a world does with a member that has found out that its disk is an older copy: the disk is wiped. One
+// that began empty, and was not put back, is no copy: it may be lost, and its process knows that.
 func (nd *Node) forgot(s *shard, why *protocol.Forgotten) {
 	w := nd.World
 	if !nd.Lost || s.empty && !nd.PutBack {

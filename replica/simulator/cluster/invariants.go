@@ -80,9 +80,9 @@ func (nd *Node) holdProgress(page *peerv1.Transfer, had, has protocol.Change) {
 	}
 	if has.Records-had.Records != uint64(len(page.Records)) || has.Bytes-had.Bytes != size ||
 		has.SameBytes < had.SameBytes || has.SameBytes-had.SameBytes > page.Compared {
-		nd.World.Breaches(fmt.Errorf("member %d says that it has fetched %d records of %d bytes, and %d bytes that were "+
-			"the same, after a page of %d of %d and at most %d; before: %d of %d, and %d", nd.Index+1, has.Records, has.Bytes,
-			has.SameBytes, len(page.Records), size, page.Compared, had.Records, had.Bytes, had.SameBytes))
+		nd.World.Breaches(fmt.Errorf("member %d says that it has fetched %d records of %d bytes, and %d bytes that "+
+			"were the same, after a page of %d of %d and at most %d; before: %d of %d, and %d", nd.Index+1, has.Records,
+			has.Bytes, has.SameBytes, len(page.Records), size, page.Compared, had.Records, had.Bytes, had.SameBytes))
 	}
 }
 
@@ -102,8 +102,9 @@ func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
 		w.invariants.BeginsAnew(who, m, s.journal.Get)
 	}
 	s.fetched = nil
-	w.Breaches(w.logs.Speculates(nd.holder(shard), e.Send, s.journal.Get, w.Now, w.Environment.LeastRetry()))
-	w.Breaches(w.logs.Turns(nd.holder(shard), nd.turnOf(s, e)))
+	h := nd.holder(shard)
+	w.Breaches(w.logs.Speculates(h, e.Send, s.journal.Get, w.Now, w.Environment.LeastRetry()))
+	w.Breaches(w.logs.Turns(h, func() *check.Turn { return nd.turnOf(s, e) }))
 	nd.holdElection(s, e)
 	nd.holdFetching(s, e)
 	nd.holdSpreads(s, e)
@@ -117,11 +118,12 @@ func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
 	}
 }
 
-// holdSpreads holds what a member of Gryff-RSC writes back and carries against what it knows to be held. What a disk has
-// answered that was lost since does not count.
+// holdSpreads holds what a member of Gryff-RSC writes back and carries against what it knows to be held. What a disk
+// has answered that was lost since does not count.
 func (nd *Node) holdSpreads(s *shard, e *protocol.Effects) {
 	w := nd.World
-	if !w.Environment.Regular || slices.ContainsFunc(w.Nodes, func(o *Node) bool { return o.Disks > 1 || o.Used != 0 }) {
+	lost := func(o *Node) bool { return o.Disks > 1 || o.Used != 0 }
+	if !w.Environment.Regular || slices.ContainsFunc(w.Nodes, lost) {
 		return
 	}
 	var found []check.Found
@@ -171,16 +173,16 @@ func (nd *Node) holdQuestions(s *shard, e *protocol.Effects) {
 	s.questions = s.questions[:0]
 }
 
-// holdRebuilding holds it that a member which does not vote asks for no fragment without saying that it rebuilds its own:
-// it does nothing else.
+// holdRebuilding holds it that a member which does not vote asks for no fragment without saying that it rebuilds its
+// own: it does nothing else.
 func (nd *Node) holdRebuilding(s *shard, e *protocol.Effects) {
 	if v, ok := s.Protocol.(protocol.Joiner); !ok || v.Voter() {
 		return
 	}
 	for i := range e.Send {
 		if m := e.Send[i].Message; m.Kind == peerv1.Kind_FRAGMENT_FETCH && !m.Fragment.GetRebuilding() {
-			nd.World.Breaches(fmt.Errorf("member %d does not vote, and asks for a fragment of key %q without saying that it "+
-				"rebuilds its own", nd.Index+1, m.Key))
+			nd.World.Breaches(fmt.Errorf("member %d does not vote, and asks for a fragment of key %q without saying "+
+				"that it rebuilds its own", nd.Index+1, m.Key))
 		}
 	}
 }

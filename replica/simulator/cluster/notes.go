@@ -40,11 +40,7 @@ func (nd *Node) notesOf(s *shard) notes {
 
 // know notes what a record has.
 func (n *notes) know(raw []byte) {
-	var record peerv1.PositionRecord
-	if record.UnmarshalVT(raw) != nil {
-		return // whoever reads it says so
-	}
-	for _, p := range record.Positions {
+	for _, p := range positionsIn(raw) {
 		if id, at := view.MemberID(p.Member), (place{p.Start, p.Batches}); n.of[id].less(at) {
 			n.of[id] = at
 		}

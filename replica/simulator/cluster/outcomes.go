@@ -63,8 +63,8 @@ func (nd *Node) judgeRefusal(who *asked, result register.Result) {
 	case result.Status == register.Failed && who.kind != register.RMW:
 		nd.World.Breaches(fmt.Errorf("%s refuses a %v: %s", nd.Name(), who.kind, result.Message))
 	case result.Status == register.Unavailable && who.known:
-		nd.World.Breaches(fmt.Errorf("%s tells that a %v had no effect, and others may know of it since an earlier view: %s",
-			nd.Name(), who.kind, result.Message))
+		nd.World.Breaches(fmt.Errorf("%s tells that a %v had no effect, and others may know of it since an earlier "+
+			"view: %s", nd.Name(), who.kind, result.Message))
 	case result.Status == register.Unknown && who.reads():
 		nd.World.Breaches(fmt.Errorf("%s tells that the outcome of a %v is unknown, and it has no effect: %s", nd.Name(),
 			who.kind, result.Message))
@@ -78,8 +78,8 @@ func (nd *Node) judgeRefusal(who *asked, result register.Result) {
 func (nd *Node) judgeUnfinished(r *protocol.Request) {
 	who := nd.Asked[r.Handle]
 	if r.Resume == nil && who.known {
-		nd.World.Breaches(fmt.Errorf("%s takes it that nobody knows of a %v, of which others may know since an earlier view",
-			nd.Name(), who.kind))
+		nd.World.Breaches(fmt.Errorf("%s takes it that nobody knows of a %v, of which others may know since an "+
+			"earlier view", nd.Name(), who.kind))
 	}
 	if r.Resume != nil && who.reads() {
 		nd.World.Breaches(fmt.Errorf("%s takes it that others know of a %v, which has no effect", nd.Name(), who.kind))

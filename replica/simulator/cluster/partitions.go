@@ -163,14 +163,11 @@ type looks struct {
 	due          bool   // it looks at them until the next tick
 }
 
-// looksAfter is after how many entries a master looks at least which sessions can go, if it may have as many.
-const looksAfter = 1024
-
 // holdLooks holds it that a master forgets the sessions that can go, each time that it has made so many entries.
 func (nd *Node) holdLooks(shard int, s *shard) {
-	w, most := nd.World, nd.World.Environment.Tuning.Sessions
+	w, tuning := nd.World, &nd.World.Environment.Tuning
 	p, is := s.Protocol.(protocol.Partitioned)
-	if !is || most == 0 || nd.Lost {
+	if !is || tuning.Sessions == 0 || nd.Lost {
 		return
 	}
 	st := p.PartitionStatus()
@@ -180,9 +177,9 @@ func (nd *Node) holdLooks(shard int, s *shard) {
 	case s.looks.term != st.Term:
 		s.looks = looks{term: st.Term, last: st.Last, synced: st.Commit}
 	case !s.looks.due:
-		s.looks.due = st.Last >= s.looks.last+uint64(min(most, looksAfter))
+		s.looks.due = st.Last >= s.looks.last+check.LooksAfter(tuning)
 	case s.journal.Clean():
-		if err := nd.holder(shard).Looked(&w.Environment.Tuning, s.looks.synced); err != nil {
+		if err := nd.holder(shard).Looked(tuning, s.looks.synced); err != nil {
 			w.Breaches(fmt.Errorf("%s, partition %d: %w", nd.Name(), shard, err))
 		}
 		s.looks = looks{term: st.Term, last: st.Last, synced: st.Commit}

@@ -10,9 +10,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// known is what a process has heard of others' disks, by itself or from others: of each member, of the last disk that it
-// has heard of, what was heard of each start. What was heard in this turn comes to it at the end: it may have been heard
-// after something was written, or said.
+// known is what a process has heard of others' disks, by itself or from others: of each member, of the last disk that
+// it has heard of, what was heard of each start. What was heard in this turn comes to it at the end: it may have been
+// heard after something was written, or said.
 type known struct {
 	of   map[view.MemberID][]*peerv1.Position // nil: it notes nothing; never ranged over
 	news []*peerv1.Position
@@ -31,6 +31,7 @@ func (nd *Node) knownOf(s *shard) known {
 	return k
 }
 
+// positionsIn reads a PositionRecord; nil: there is none, or it is damaged.
 func positionsIn(raw []byte) []*peerv1.Position {
 	var record peerv1.PositionRecord
 	if record.UnmarshalVT(raw) != nil {
@@ -89,8 +90,8 @@ func (k *known) lacks(p *peerv1.Position) *peerv1.Position {
 	return nil
 }
 
-// noteKnown notes what a member hears of disks: by the stamp of a message, and by what the message tells. What a lost disk
-// has sent may be heard or not, and so may what comes to one that was put back.
+// noteKnown notes what a member hears of disks: by the stamp of a message, and by what the message tells. What a lost
+// disk has sent may be heard or not, and so may what comes to one that was put back.
 func (nd *Node) noteKnown(s *shard, in *Input) {
 	m, from := in.Message, nd.World.Nodes[in.from-1]
 	if s.known.of == nil || nd.PutBack || max(m.Incarnation, 1) != from.number(int(m.Shard)) ||
@@ -135,8 +136,8 @@ func (nd *Node) number(shard int) uint32 {
 	return own.Incarnation
 }
 
-// holdKnown holds what a process notes, and tells who joins or fetches, of others' disks: it is no less than what it had
-// heard before this turn.
+// holdKnown holds what a process notes, and tells who joins or fetches, of others' disks: it is no less than what it
+// had heard before this turn.
 func (nd *Node) holdKnown(shard int, e *protocol.Effects) {
 	s := nd.Shards[shard]
 	k := &s.known
@@ -190,8 +191,8 @@ func showPosition(p *peerv1.Position) string {
 		position.Boot(p.Start), uint32(p.Start), p.Batches, p.Before)
 }
 
-// holdPosition holds a position that a member notes against the disk that it is of, unless that was put back, or another
-// one was lost that may have had its number: it had not noted it.
+// holdPosition holds a position that a member notes against the disk that it is of, unless that was put back, or
+// another one was lost that may have had its number: it had not noted it.
 func (nd *Node) holdPosition(p *peerv1.Position, shard int) {
 	w, of := nd.World, nd.World.Nodes[p.Member-1]
 	if of.PutBack || of.Disks >= int(p.Incarnation) {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -41,30 +42,23 @@ const (
 )
 
 // holdFetching holds each question for a page of another member's state against what the member has noted: it goes on
-// where the last page that came has ended, also after a restart. Beside that it holds up to where it asks, and of how much
-// it tells that it is here.
+// where the last page that came has ended, also after a restart. Beside that it holds up to where it asks, and of how
+// much it tells that it is here.
 func (nd *Node) holdFetching(s *shard, e *protocol.Effects) {
 	f := &s.fetching
 	defer func() { f.pages = f.pages[:0] }()
 	var now *peerv1.TransferRecord
-	for i := range e.SendAfterPersist {
-		to, m := e.SendAfterPersist[i].To, e.SendAfterPersist[i].Message
-		if m.Kind != peerv1.Kind_TRANSFER {
-			continue
-		}
+	for to, m := range pageQuestions(e) {
 		if now == nil {
 			now = nd.transferOf(s)
 		}
 		question := m.GetTransfer()
-		is := sourceIn(now, to)
-		forgotten := is == nil && len(question.From) > 0 // in this turn: the transfer is over, or that disk was lost
-		if !forgotten && (is == nil || is.Incarnation == nd.knownNumber(m, to)) {
-			if !bytes.Equal(question.From, is.GetAfter()) && !slices.ContainsFunc(f.pages, func(p page) bool {
-				return p.from == to && bytes.Equal(question.From, p.after)
-			}) {
-				nd.World.Breaches(fmt.Errorf("%s asks member %d for its state behind %q, and has all of it up to %q",
-					nd.Name(), to, question.From, is.GetAfter()))
-			}
+		before := func(p page) bool { return p.from == to && bytes.Equal(question.From, p.after) }
+		// A source that is not there was dropped in this turn: the transfer is over, or that disk was lost.
+		if is := sourceIn(now, to); is != nil && is.Incarnation == nd.knownNumber(m, to) &&
+			!bytes.Equal(question.From, is.After) && !slices.ContainsFunc(f.pages, before) {
+			nd.World.Breaches(fmt.Errorf("%s asks member %d for its state behind %q, and has all of it up to %q",
+				nd.Name(), to, question.From, is.After))
 		}
 		nd.holdFollowing(s, to, m, now)
 		nd.holdPrints(s, question, now)
@@ -75,11 +69,7 @@ func (nd *Node) holdFetching(s *shard, e *protocol.Effects) {
 	if f.asked == nil {
 		f.asked, f.from = map[view.MemberID]int{}, map[view.MemberID][]byte{}
 	}
-	for i := range e.SendAfterPersist {
-		to, m := e.SendAfterPersist[i].To, e.SendAfterPersist[i].Message
-		if m.Kind != peerv1.Kind_TRANSFER {
-			continue
-		}
+	for to, m := range pageQuestions(e) {
 		if !bytes.Equal(f.from[to], m.GetTransfer().From) {
 			f.asked[to] = 0
 		}
@@ -87,6 +77,18 @@ func (nd *Node) holdFetching(s *shard, e *protocol.Effects) {
 		f.from[to] = m.GetTransfer().From
 	}
 	f.before = now
+}
+
+// pageQuestions are the questions for pages that leave, with whom each is for.
+func pageQuestions(e *protocol.Effects) iter.Seq2[view.MemberID, *peerv1.Message] {
+	return func(yield func(view.MemberID, *peerv1.Message) bool) {
+		for i := range e.SendAfterPersist {
+			out := &e.SendAfterPersist[i]
+			if out.Message.Kind == peerv1.Kind_TRANSFER && !yield(out.To, out.Message) {
+				return
+			}
+		}
+	}
 }
 
 // transferOf is how far the states of others are that a member fetches in its view.

@@ -53,13 +53,12 @@ func (r *Run) hears(s Speaker, from view.MemberID, m *peerv1.Message) {
 	if q == nil {
 		return
 	}
+	r.turned = append(r.turned, q)
 	if m.Kind == peerv1.Kind_PAXOS_NACK {
 		q.refuses = q.refuses || q.ends
-		r.turned = append(r.turned, q)
 		return
 	}
 	q.turn++
-	r.turned = append(r.turned, q)
 	if m.RmwPaxos.GetTry() == q.try && !slices.Contains(q.tried, from) {
 		q.tried = append(q.tried, from)
 	}
@@ -118,7 +117,8 @@ func (r *Run) turns(s Speaker, m *peerv1.Message, has Records) {
 		q = &agreement{}
 		r.asks[name] = q
 	} else if q.refused && !read && s.Intact {
-		r.broken(s.ID, "asks %v in ballot %d of key %q again, and another member has refused it", m.Kind, round.Number, m.Key)
+		r.broken(s.ID, "asks %v in ballot %d of key %q again, and another member has refused it", m.Kind, round.Number,
+			m.Key)
 	}
 	q.ends = vote || ordered(round, round)
 	if read && m.RmwPaxos.GetTry() > q.try {
@@ -137,7 +137,8 @@ func (r *Run) retries(s Speaker, m *peerv1.Message, q *agreement, has Records) {
 		// In a turn with several answers, it may have asked before it had heard the last one.
 		for i := 0; q.turn == 1 && i < len(q.heard); i++ {
 			if b := q.heard[i].accepted; q.chosen(s.View, b) {
-				r.broken(s.ID, "asks for key %q once more, and what it has heard of ballot %d is chosen", m.Key, b.Number)
+				r.broken(s.ID, "asks for key %q once more, and what it has heard of ballot %d is chosen", m.Key,
+					b.Number)
 			}
 		}
 	}

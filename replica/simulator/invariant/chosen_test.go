@@ -9,7 +9,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// What is answered has the votes of a quorum, while members change one of both sides, unless some were cast before that.
+// What is answered has the votes of a quorum, while members change one of both sides, unless some were cast before
+// that.
 func TestAnAnswerIsChosen(t *testing.T) {
 	grows := &view.View{Cluster: "test", Epoch: 2, Since: 1, Members: []view.Member{
 		{ID: 1}, {ID: 2}, {ID: 3}, {ID: 4, Joining: true}, {ID: 5, Joining: true},
@@ -30,8 +31,11 @@ func TestAnAnswerIsChosen(t *testing.T) {
 	} {
 		var r Run
 		for _, v := range c.votes {
-			r.Votes(v.id, protocol.Batch{Mutations: []protocol.Mutation{{Key: []byte(ofKey(acceptors)), Value: encoded(t,
-				&peerv1.RMWPaxosRecord{Voted: &peerv1.RMWPaxosRound{N: 5, Proposer: 1, Attempt: c.attempt}, VotedIn: v.epoch, Timestamp: 7, Writer: 1})}}})
+			record := encoded(t, &peerv1.RMWPaxosRecord{
+				Voted:   &peerv1.RMWPaxosRound{N: 5, Proposer: 1, Attempt: c.attempt},
+				VotedIn: v.epoch, Timestamp: 7, Writer: 1,
+			})
+			r.Votes(v.id, protocol.Batch{Mutations: []protocol.Mutation{{Key: []byte(ofKey(acceptors)), Value: record}}})
 		}
 		s := speaker(1)
 		s.View = c.view

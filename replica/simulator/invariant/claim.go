@@ -278,8 +278,8 @@ func saysOfWrite(s Speaker, m *peerv1.Message, has Records) string {
 	case known && m.Kind == peerv1.Kind_GUS_LOCK_REPLY && !s.View.Joint() && w.votedFor != 0 && w.voted.less(asked) &&
 		(told.less(w.voted) || told == w.voted && w.votedFor != g.Voted):
 		// It was there when the promise was made: an older ballot gets no vote any more.
-		return fmt.Sprintf("for write %v a vote in round %d for timestamp %d; it tells of round %d and %d", origin, w.voted.round,
-			w.votedFor, told.round, g.Voted)
+		return fmt.Sprintf("for write %v a vote in round %d for timestamp %d; it tells of round %d and %d", origin,
+			w.voted.round, w.votedFor, told.round, g.Voted)
 	case known && m.Kind == peerv1.Kind_GUS_LOCK_REPLY && w.held && !g.Held && !s.View.Joint():
 		// In a joint view another member's record may have come since.
 		return fmt.Sprintf("held write %v, of which it does not tell", origin)

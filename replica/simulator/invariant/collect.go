@@ -7,7 +7,6 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/simulator/field"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -53,19 +52,19 @@ func (r *Run) BeginsAnew(s Speaker, m *peerv1.Message, has Records) {
 	}
 	before, needs := s.View.Before(), view.Fragments{Data: int(code[0]), Faults: s.Losses}
 	if left(before) >= needs.Holders(before) && left(*s.View) >= needs.Data {
-		r.broken(s.ID, "begins a read of key %q anew, and only members %v have no fragment of %v", m.Key, absent, valueIn(m))
+		r.broken(s.ID, "begins a read of key %q anew, and only members %v have no fragment of %v", m.Key, absent,
+			valueIn(m))
 	}
 }
 
-// abandons holds it that who gives up a fragment that it is to rebuild was told by so many of the others whether they have
-// one, itself among them if it votes, that no writer can have counted it: all but those that may be lost.
+// abandons holds it that who gives up a fragment that it is to rebuild was told by so many of the others whether they
+// have one, itself among them if it votes, that no writer can have counted it: all but those that may be lost.
 func (r *Run) abandons(s Speaker, v value, disk Records) {
 	before, told := s.View.Before(), r.told[wants{v, s.ID, s.Shard, s.Disk}]
 	raw, _ := disk([]byte{own})
 	n := 0
 	for _, m := range before.Members {
-		votes := m.ID == s.ID && field.Number(raw, 2) != 0 // MemberRecord.voter
-		if votes || m.ID != s.ID && slices.Contains(told, m.ID) {
+		if m.ID == s.ID && votes(raw) || m.ID != s.ID && slices.Contains(told, m.ID) {
 			n++
 		}
 	}
@@ -128,8 +127,8 @@ func (r *Run) noteMetadata(m *peerv1.Message) {
 	r.large[tag{string(m.Key), wire.Carstamp(m.Gus.GetOrigin(), m.Writer, 0)}] = v
 }
 
-// Marks holds it that who answers the write of a large value has noted that its metadata was written: it is asked one day
-// whether the value is over.
+// Marks holds it that who answers the write of a large value has noted that its metadata was written: it is asked one
+// day whether the value is over.
 func (r *Run) Marks(s Speaker, key string, c register.Carstamp, has Records) {
 	v, large := r.large[tag{key, c}]
 	if r.Broken != nil || !large || v.writer.Member() != uint32(s.ID) {

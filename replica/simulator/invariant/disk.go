@@ -94,7 +94,7 @@ type diskNumber struct {
 // votes holds it that a disk votes under a number that no other disk of its member has voted under: by it what that
 // one has said is told from what this one says.
 func (r *Run) votes(s Speaker, raw []byte) {
-	if field.Number(raw, 2) == 0 { // MemberRecord.voter
+	if !votes(raw) {
 		return
 	}
 	n := diskNumber{s.ID, s.Shard, field.Number(raw, 1)}
@@ -180,8 +180,8 @@ func (r *Run) settle(s Speaker, key []byte, now, before gusRecord, disks Disks) 
 // holders are counted (with relaxed quorums): the lost one may have said something else, and nobody has told this one of
 // a write.
 func (r *Run) copies(s Speaker, key []byte, now gusRecord, disk Records) {
-	if itself, ok := disk([]byte{own}); !ok || field.Number(itself, 2) != 0 || !r.counting[s.View.Epoch] {
-		return // MemberRecord.voter
+	if itself, ok := disk([]byte{own}); !ok || votes(itself) || !r.counting[s.View.Epoch] {
+		return
 	}
 	for _, w := range now.writes {
 		if w.decided == 0 && !w.unsure && w.born == s.View.Epoch {

@@ -84,6 +84,9 @@ var records = [256]func(raw []byte) (fact, error){
 	},
 }
 
+// votes reports whether a MemberRecord says that its member votes.
+func votes(raw []byte) bool { return field.Number(raw, 2) != 0 }
+
 // diskOf is the number of another member's disk that a MemberRecord knows of.
 func diskOf(raw []byte, id view.MemberID) uint64 {
 	known, members := field.Part(raw, 3), field.Part(raw, 4)
@@ -146,6 +149,19 @@ func instanceKey(key []byte, id *peerv1.InstanceID) []byte {
 // instanceHead is how many bytes of an instance's key come before the key of its register.
 const instanceHead = 1 + 8 + 8
 
+// The numbers of the fields KeyState.executed and KeyState.seq.
+const stateExecuted, stateSeq = 3, 7
+
+// executions visits what a state (KeyState) has of the last instance or batch of each writer: an Executed.
+func executions(state []byte, visit func(writer, number uint64, executed []byte)) {
+	_ = field.Visit(state, func(which int, _ uint64, part []byte) {
+		if which == stateExecuted {
+			id := field.Part(part, 1)
+			visit(field.Number(id, 1), field.Number(id, 2), part)
+		}
+	})
+}
+
 // executed reports whether the state of a key has the instance of an instance's record.
 func executed(instance []byte, has Records) bool {
 	if len(instance) < instanceHead {
@@ -156,12 +172,9 @@ func executed(instance []byte, has Records) bool {
 		return false
 	}
 	writer, most := binary.BigEndian.Uint64(instance[1:]), uint64(0)
-	_ = field.Visit(raw, func(which int, _ uint64, part []byte) {
-		if which != 3 { // KeyState.executed
-			return
-		}
-		if id := field.Part(part, 1); field.Number(id, 1) == writer {
-			most = max(most, field.Number(id, 2))
+	executions(raw, func(by, number uint64, _ []byte) {
+		if by == writer {
+			most = max(most, number)
 		}
 	})
 	return most >= binary.BigEndian.Uint64(instance[9:])
@@ -187,23 +200,15 @@ func remembers(state []byte, id register.ID) bool {
 // instance or batch has a lower number. None has number 0.
 func executedLacks(now, before []byte) (why string) {
 	numbers := map[uint64]uint64{} // never ranged over
-	_ = field.Visit(now, func(which int, _ uint64, part []byte) {
-		if which != 3 {
-			return
-		}
-		id := field.Part(part, 1)
-		numbers[field.Number(id, 1)] = field.Number(id, 2)
-		if field.Number(id, 2) == 0 {
-			why = fmt.Sprintf("a batch of %v without a number", register.Writer(field.Number(id, 1)))
+	executions(now, func(writer, number uint64, _ []byte) {
+		numbers[writer] = number
+		if number == 0 {
+			why = fmt.Sprintf("a batch of %v without a number", register.Writer(writer))
 		}
 	})
-	_ = field.Visit(before, func(which int, _ uint64, part []byte) {
-		if which != 3 {
-			return
-		}
-		id := field.Part(part, 1)
-		if n, known := numbers[field.Number(id, 1)]; known && n < field.Number(id, 2) {
-			why = fmt.Sprintf("number %d of %v, not %d", n, register.Writer(field.Number(id, 1)), field.Number(id, 2))
+	executions(before, func(writer, number uint64, _ []byte) {
+		if n, known := numbers[writer]; known && n < number {
+			why = fmt.Sprintf("number %d of %v, not %d", n, register.Writer(writer), number)
 		}
 	})
 	return why

@@ -105,12 +105,6 @@ func forgetsAgreement(v *view.View, now, before []byte) bool {
 	return was.agreed && !is.agreed && is.status == peerv1.Status_PRE_ACCEPTED && is.since >= v.Since
 }
 
-// Numbers of fields of a KeyState.
-const (
-	stateExecuted = 3
-	stateSeq      = 7
-)
-
 // noteSeq notes the seq of an instance that is committed, unless it only reads.
 func (r *Run) noteSeq(key []byte, i *peerv1.Instance) {
 	updates := func(c *peerv1.Command) bool { return c.Kind != peerv1.CommandKind_READ_COMMAND }
@@ -130,12 +124,8 @@ func (r *Run) seqLacks(key, state []byte) (why string) {
 		return ""
 	}
 	seq := field.Number(state, stateSeq)
-	_ = field.Visit(state, func(which int, _ uint64, part []byte) {
-		if which != stateExecuted {
-			return
-		}
-		id := field.Part(part, 1)
-		name := &peerv1.InstanceID{Writer: field.Number(id, 1), Number: field.Number(id, 2)}
+	executions(state, func(writer, number uint64, _ []byte) {
+		name := &peerv1.InstanceID{Writer: writer, Number: number}
 		if is := r.seqs[string(instanceKey(key[1:], name))]; is > seq {
 			why = fmt.Sprintf("seq %d, and is after an instance of seq %d", seq, is)
 		}
@@ -158,16 +148,12 @@ func (r *Run) Tells(s Speaker, m *peerv1.Message, disk, journal Records) {
 		}
 	case peerv1.Kind_EXECUTED:
 		raw, _ := journal(recordKey(states, m.Key))
-		_ = field.Visit(raw, func(which int, _ uint64, part []byte) {
-			if which != stateExecuted {
-				return
-			}
-			if id := field.Part(part, 1); field.Number(id, 1) != m.Instance.Id.Writer ||
-				field.Number(id, 2) != m.Instance.Id.Number {
+		executions(raw, func(writer, number uint64, executed []byte) {
+			if writer != m.Instance.Id.Writer || number != m.Instance.Id.Number {
 				return
 			}
 			answers := 0
-			_ = field.Visit(part, func(which int, _ uint64, _ []byte) {
+			_ = field.Visit(executed, func(which int, _ uint64, _ []byte) {
 				if which == 2 { // Executed.answers
 					answers++
 				}

@@ -137,9 +137,10 @@ func TestWhatIsToldOfAnInstance(t *testing.T) {
 		says   *peerv1.Instance
 		breaks bool
 	}{
-		"refuses with the ballot":     {peerv1.Kind_NACK, &peerv1.Instance{Id: id, Ballot: 3}, false},
-		"refuses without it":          {peerv1.Kind_NACK, &peerv1.Instance{Id: id}, true},
-		"executed, with the answer":   {peerv1.Kind_EXECUTED, &peerv1.Instance{Id: id, Answers: []*peerv1.Answer{{}}}, false},
+		"refuses with the ballot": {peerv1.Kind_NACK, &peerv1.Instance{Id: id, Ballot: 3}, false},
+		"refuses without it":      {peerv1.Kind_NACK, &peerv1.Instance{Id: id}, true},
+		"executed, with the answer": {peerv1.Kind_EXECUTED, &peerv1.Instance{Id: id, Answers: []*peerv1.Answer{{}}},
+			false},
 		"executed, without an answer": {peerv1.Kind_EXECUTED, &peerv1.Instance{Id: id}, true},
 	} {
 		var r Run

@@ -36,35 +36,37 @@ type Run struct {
 	said, left *peerv1.Message // the last ones: most go to several members
 	writes     [2][]aWrite     // space for those of a record, and of the one before it
 
-	named     map[name]content                  // what names stand for; never ranged over
-	questions map[question][]claim              // what is claimed by whoever answers; never ranged over
-	granted   map[proposal][]view.MemberID      // who has promised a ballot; never ranged over
-	voted     map[proposal][]view.MemberID      // and voted in it; never ranged over
-	proposed  map[proposal]choice               // what was proposed in it; never ranged over
-	held      map[held]bool                     // what a quorum has; never ranged over
-	chosen    map[string]choice                 // by key: the latest choice that is known; never ranged over
-	final     map[tag]bool                      // of Gus; never ranged over
-	committed map[string]bool                   // by the key of an instance's record; never ranged over
-	seqs      map[string]uint64                 // of committed updates, by the key of an instance's record; never ranged over
-	instances map[string]*past                  // by the key of an instance's record; never ranged over
-	reached   map[string][]reached              // by key: how far it was in each epoch; never ranged over
-	asked     map[vote]bool                     // who was asked for a vote; never ranged over
-	asks      map[asking]*agreement             // about keys that are agreed on in place; never ranged over
+	// None of these maps is ever ranged over.
+
+	named     map[name]content                  // what names stand for
+	questions map[question][]claim              // what is claimed by whoever answers
+	granted   map[proposal][]view.MemberID      // who has promised a ballot
+	voted     map[proposal][]view.MemberID      // and voted in it
+	proposed  map[proposal]choice               // what was proposed in it
+	held      map[held]bool                     // what a quorum has
+	chosen    map[string]choice                 // by key: the latest choice that is known
+	final     map[tag]bool                      // of Gus
+	committed map[string]bool                   // by the key of an instance's record
+	seqs      map[string]uint64                 // of committed updates, by the key of an instance's record
+	instances map[string]*past                  // by the key of an instance's record
+	reached   map[string][]reached              // by key: how far it was in each epoch
+	asked     map[vote]bool                     // who was asked for a vote
+	asks      map[asking]*agreement             // about keys that are agreed on in place
 	turned    []*agreement                      // those that were answered in the turn that is not over
-	updated   map[string]bool                   // the keys that clients have asked to update; never ranged over
-	ballots   map[string][]backed               // by key, as they were voted for first; never ranged over
-	voters    map[diskNumber]string             // the disks that have voted under a number; never ranged over
-	requested map[written]int                   // how often clients have asked for a write; never ranged over
-	given     map[written][]register.Carstamp   // what its writes were given; never ranged over
-	began     map[tag]register.Carstamp         // of Gus, by a later tag: the one that its write began with; never ranged over
-	ended     map[tag]register.Carstamp         // by the one that it began with: the one that it has for good; never ranged over
-	begun     map[value]bool                    // large values that were begun; never ranged over
-	stored    map[value]bool                    // by enough, each its fragment; never ranged over
-	told      map[wants][]view.MemberID         // who has said whether it has a fragment; never ranged over
-	absent    map[question][]view.MemberID      // who has none, of those that were asked; never ranged over
-	large     map[tag]value                     // what metadata tags of Gus stand for; never ranged over
-	counting  map[uint64]bool                   // epochs in which members of Gus count holders of tags; never ranged over
-	cameAfter map[written][]register.Dependency // what all its writes come after; never ranged over
+	updated   map[string]bool                   // the keys that clients have asked to update
+	ballots   map[string][]backed               // by key, as they were voted for first
+	voters    map[diskNumber]string             // the disks that have voted under a number
+	requested map[written]int                   // how often clients have asked for a write
+	given     map[written][]register.Carstamp   // what its writes were given
+	began     map[tag]register.Carstamp         // of Gus, by a later tag: the one that its write began with
+	ended     map[tag]register.Carstamp         // by the one that it began with: the one that it has for good
+	begun     map[value]bool                    // large values that were begun
+	stored    map[value]bool                    // by enough, each its fragment
+	told      map[wants][]view.MemberID         // who has said whether it has a fragment
+	absent    map[question][]view.MemberID      // who has none, of those that were asked
+	large     map[tag]value                     // what metadata tags of Gus stand for
+	counting  map[uint64]bool                   // epochs in which members of Gus count holders of tags
+	cameAfter map[written][]register.Dependency // what all its writes come after
 }
 
 // Speaker is a member that says something.

@@ -164,10 +164,13 @@ func TestAMemberSaysWhatItHas(t *testing.T) {
 		"a final tag of others":    {gus(peerv1.Kind_GUS_READ, 5, &peerv1.Gus{Final: true}), "carstamp"},
 		"a tag that it voted for":  {gus(peerv1.Kind_GUS_READ, 6, &peerv1.Gus{Held: true}), ""},
 		"a tag of others":          {gus(peerv1.Kind_GUS_READ, 7, &peerv1.Gus{Held: true}), "nothing of write"},
-		"a promised round":         {gus(peerv1.Kind_GUS_LOCK_REPLY, 6, &peerv1.Gus{Round: 2, Voted: 6, VotedRound: 1}), ""},
-		"another round":            {gus(peerv1.Kind_GUS_LOCK_REPLY, 6, &peerv1.Gus{Round: 3, Voted: 6, VotedRound: 1}), "promise"},
-		"another vote":             {gus(peerv1.Kind_GUS_LOCK_REPLY, 6, &peerv1.Gus{Round: 2, Voted: 6}), "it tells of round 0"},
-		"a vote in that round":     {gus(peerv1.Kind_GUS_COMMIT, 6, &peerv1.Gus{Round: 2}), "vote"},
+		"a promised round": {gus(peerv1.Kind_GUS_LOCK_REPLY, 6, &peerv1.Gus{Round: 2, Voted: 6, VotedRound: 1}),
+			""},
+		"another round": {gus(peerv1.Kind_GUS_LOCK_REPLY, 6, &peerv1.Gus{Round: 3, Voted: 6, VotedRound: 1}),
+			"promise"},
+		"another vote": {gus(peerv1.Kind_GUS_LOCK_REPLY, 6, &peerv1.Gus{Round: 2, Voted: 6}),
+			"it tells of round 0"},
+		"a vote in that round": {gus(peerv1.Kind_GUS_COMMIT, 6, &peerv1.Gus{Round: 2}), "vote"},
 	} {
 		var r Run
 		r.Says(speaker(1), 2, c.says, d.has(t))

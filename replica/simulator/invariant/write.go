@@ -58,7 +58,8 @@ func (r *Run) comesAfter(s Speaker, m *peerv1.Message, has Records) {
 	}
 	for _, d := range r.cameAfter[writtenTo(string(m.Key), register.ValueOf(m.Present, m.Value))] {
 		if why := lacksRegister(d, has); why != "" {
-			r.broken(s.ID, "writes %.40q to key %q after %v of key %q, and has %s", m.Value, m.Key, d.Carstamp, d.Key, why)
+			r.broken(s.ID, "writes %.40q to key %q after %v of key %q, and has %s", m.Value, m.Key, d.Carstamp, d.Key,
+				why)
 		}
 	}
 }

@@ -50,7 +50,8 @@ func TestAWriteHasOneName(t *testing.T) {
 func TestAWriteComesAfterWhatItsMemberHas(t *testing.T) {
 	writer := register.NewWriter(1, 1, 1)
 	write := &peerv1.Message{
-		Kind: peerv1.Kind_WRITE2, Key: []byte("k"), Present: true, Value: []byte("a"), Timestamp: 2, Writer: uint64(writer),
+		Kind: peerv1.Kind_WRITE2, Key: []byte("k"), Present: true, Value: []byte("a"), Timestamp: 2,
+		Writer: uint64(writer),
 	}
 	d := register.Dependency{Key: "other"}
 	d.Carstamp = register.Carstamp{Timestamp: 1, Writer: writer}
