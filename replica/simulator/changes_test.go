@@ -113,7 +113,7 @@ func TestMutantsOfMembersInChangesAreFound(t *testing.T) {
 	mustFindEach(t, Member(abd.Factory), noticed, []hunt{
 		{"member/vote-at-once of ABD", schedule.Options{Faults: wipes, RMWs: schedule.FewRMWs}, 0, 500},
 		{"quorum/count-one-side of ABD", few, 0, 500},
-		{"member/fetch-from-one of ABD", few, 0, 2000},
+		{"member/fetch-from-one of ABD", few, 500, 2000},
 	})
 	pages := []faults.Kind{faults.Change, faults.Wipe, faults.Limits, faults.Mix}
 	mustFindEach(t, Member(abd.Factory), noticed, []hunt{
@@ -122,12 +122,12 @@ func TestMutantsOfMembersInChangesAreFound(t *testing.T) {
 	mustFindEach(t, Member(gryff.Factory), noticed, []hunt{
 		{"member/vote-at-once of Gryff", schedule.Options{Faults: wipes, RMWs: schedule.ManyRMWs}, 0, 500},
 		{"quorum/count-one-side of Gryff", many, 0, 500},
-		{"member/fetch-from-one of Gryff", many, 0, 2000},
+		{"member/fetch-from-one of Gryff", many, 1000, 2000},
 	})
 	many.Members = []int{3} // it lives where few know of an instance
 	mustFindEach(t, Member(gryff.Factory), byClass(harm), []hunt{{"member/settled-at-once of Gryff", many, 0, 1000}})
 	lost := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Wipe}, RMWs: schedule.ManyRMWs}
-	mustFindEach(t, Member(gryff.Factory), byClass(found(check.Breach)), []hunt{{"member/forget-numbers", lost, 0, 1500}})
+	mustFindEach(t, Member(gryff.Factory), byClass(found(check.Breach)), []hunt{{"member/forget-numbers", lost, 600, 1500}})
 }
 
 // drawStraggler makes a schedule in which three of five members change, and the manager does not reach two: if one of

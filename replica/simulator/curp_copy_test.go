@@ -63,7 +63,7 @@ func TestAnOldCopyThatIsTrustedIsFoundInCURP(t *testing.T) {
 		{"curp/trust-old-copy alone", oldCopies(faults.OldCopy), 0, 1000, ""},
 		{"curp/trust-old-copy on a volume", oldCopies(faults.VolumeCopy), 0, 1000, ""},
 		{"curp/trust-old-witness alone", believing(oldWitnesses(faults.WitnessCopy)), 60, 1000, ""},
-		{"curp/trust-old-witness on a volume", believing(oldWitnesses(faults.VolumeCopy)), 760, 1000, ""},
+		{"curp/trust-old-witness on a volume", believing(oldWitnesses(faults.VolumeCopy)), 1060, 1000, ""},
 	})
 }
 

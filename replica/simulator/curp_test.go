@@ -117,7 +117,7 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"curp/quorum-of-backups", nil, 0, 30, check.Breach},
 		{"curp/answer-duplicate-synced", nil, 0, 300, ""},
 		{"curp/read-unsynced", directed.LostMasters, 0, 300, ""},
-		{"curp/update-unsynced", directed.LostMasters, 810, 1500, ""},
+		{"curp/update-unsynced", directed.LostMasters, 1140, 1500, ""},
 		{"store/honour-acks", directed.LostMasters, 90, 500, ""},
 		{"store/forget-watermark", nil, 20, 300, ""},
 		{"store/forget-duplicates", nil, 0, 100, ""},

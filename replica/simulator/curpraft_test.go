@@ -99,7 +99,7 @@ func TestMistakesOfCURPRaftAreFound(t *testing.T) {
 		seeds  int
 	}{
 		{"curpraft/quorum-of-witnesses", 0, 500},
-		{"curpraft/more-than-threshold", 0, 1000},
+		{"curpraft/more-than-threshold", 250, 1000},
 		{"curpraft/any-term", 250, 2000},
 		{"curpraft/read-unsynced", 0, 200},
 	} {
@@ -122,8 +122,8 @@ func TestRareMistakesOfCURPRaftAreFound(t *testing.T) {
 		{"curpraft/drop-early", lostLeaders, 60},
 		{"curpraft/serve-early", directed.LeadersHeardByOne, 0},
 		{"curpraft/heed-acks", directed.LeadersHeardByOne, 0},
-		{"curpraft/ack-before-persist", directed.LeadersHardlyHeard, 0},
-		{"curpraft/update-unsynced", directed.LeadersHardlyHeard, 300},
+		{"curpraft/ack-before-persist", directed.LeadersHardlyHeard, 1250},
+		{"curpraft/update-unsynced", directed.LeadersHardlyHeard, 390},
 	} {
 		program.Run(t, c.mutant, c.mutant, func(t *testing.T) {
 			mustFind(t, c.draw, Member(shortCURPRaft), c.after, 4000, harm)

@@ -57,9 +57,9 @@ func TestDirectedSchedulesSurvive(t *testing.T) {
 	for _, v := range catalog.Variants() {
 		start, options := soaked(t, v)
 		options.Faults = []faults.Kind{faults.Directed, faults.Limits, faults.InFlight}
-		seeds := max(1, seedsFor(t)/60)
+		seeds := max(1, seedsFor(t)/120)
 		if options.Partitioned != nil {
-			seeds = max(1, seedsFor(t)/240)
+			seeds = max(1, seedsFor(t)/400)
 		}
 		for _, k := range directed.Of(v.Name, options.Partitioned != nil, options.Members) {
 			options.Directed = directed.Draws([]directed.Kind{k})

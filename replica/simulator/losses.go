@@ -121,7 +121,7 @@ func (w *run) liveWithout(l *schedule.DiskLoss, settle time.Duration) (check.Cla
 	if !w.finish() {
 		return w.stuck("after the loss ")
 	}
-	if !w.readAll(w.keys(), 0) {
+	if !w.readAll(w.keys(), 1) {
 		return w.stuck("at the end ")
 	}
 	return "", ""
@@ -172,7 +172,7 @@ func (w *run) liveUntil(s schedule.Schedule) (check.Class, string) {
 	// What is asked of members at rest, those of a schedule without operations are not asked: they may not know yet
 	// whether their disks are older copies, and nothing here waits for that.
 	w.quiet = w.quiet && len(keys) > 0
-	if !w.readAll(keys, 0) || !w.updateAll(s.Abandon) || !w.readAll(keys, 0) {
+	if !w.readAll(keys, 1) || !w.updateAll(s.Abandon) || !w.readAll(keys, 1) {
 		return w.stuck("after an outage ")
 	}
 	return "", ""

@@ -24,7 +24,7 @@ func TestALostQuorumThatIsGivenUpTooSoonIsFound(t *testing.T) {
 func TestCURPSurvivesLostQuorums(t *testing.T) {
 	t.Parallel()
 	took := map[string]int{}
-	for seed := range uint64(seedsFor(t) / 8) {
+	for seed := range uint64(seedsFor(t) / 16) {
 		s := directed.LostQuorums(seed + 1)
 		if f := Run(s, nil, func(path string) { took[path]++ }).Failure; f != nil {
 			t.Errorf("%v\n%s", f, Explain(f))

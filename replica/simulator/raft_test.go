@@ -69,7 +69,7 @@ func TestMistakesOfRaftAreFound(t *testing.T) {
 		{"raft/resume-as-new", changes, 0, 1000},
 		{"membership/finish-uncovered", changes, 0, 1000},
 		{"member/vote-at-once", wipes, 0, 500},
-		{"member/keep-incarnation", wipes, 520, 3000},
+		{"member/keep-incarnation", wipes, 1320, 3000},
 		{"member/settled-at-once", changes, 200, 1000},
 	})
 	limits := schedule.Options{Faults: append(sameMembers(), faults.Limits), RMWs: schedule.ManyRMWs, Members: []int{3, 5}}

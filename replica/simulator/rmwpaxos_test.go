@@ -117,7 +117,7 @@ func TestRareMistakesOfRMWPaxosAreFound(t *testing.T) {
 		{"rmwpaxos/vote-before-persist", directed.PromisesForgotten, 0, 500},
 		{"rmwpaxos/copy-votes", directed.VotesCopied, 0, 500},
 		{"rmwpaxos/count-old-votes", directed.VotesOfFormers, 0, 500},
-		{"rmwpaxos/learn-lowers-promise", directed.OneKeyContended, 2800, 6000},
+		{"rmwpaxos/learn-lowers-promise", directed.OneKeyContended, 4150, 6000},
 		{"rmwpaxos/recall-first", directed.OneKeyWritten, 0, 3000},
 	} {
 		found.Run(t, rare.mutant, rare.mutant, func(t *testing.T) {

@@ -217,7 +217,7 @@ func (w *run) live(settle time.Duration) (check.Class, string) {
 	}
 	// Everything is read at every node, twice: values that come and go betray themselves.
 	keys := w.keys()
-	if !w.readAll(slices.Concat(keys, keys), len(keys)) {
+	if !w.readAll(keys, 2) {
 		return w.stuck("at the end ")
 	}
 	if !w.Run(w.Now+w.bound(), func() bool { return w.Pending() == 0 && !w.Transferring() }) {
@@ -257,16 +257,27 @@ func (w *run) rest() (check.Class, string) {
 	return w.Breach()
 }
 
-// readAll has keys be read at every site, the first of them regularly where clients are sessions, and reports whether
-// all were.
-func (w *run) readAll(keys []string, regular int) bool {
+// readAll has every site read each key some times, and reports whether all were read. The keys are read at once, each by
+// a client of its own. Where clients are sessions, those of a site are read by one, whose order must be seen: first
+// regularly, then not.
+func (w *run) readAll(keys []string, times int) bool {
 	for site := range w.FirstAsked {
 		var reads clients.Planned
-		for i, key := range keys {
-			op := register.Operation{Kind: register.Read, Key: key, Regular: w.Environment.Regular && i < regular}
-			reads = append(reads, schedule.Planned{At: w.Now, Operation: op})
+		if w.Environment.Regular {
+			for round := range times {
+				for _, key := range keys {
+					op := register.Operation{Kind: register.Read, Key: key, Regular: round < times-1}
+					reads = append(reads, schedule.Planned{At: w.Now, Operation: op})
+				}
+			}
+			w.Clients.Add(site, &reads, 0)
+			continue
 		}
-		w.Clients.Add(site, &reads, 0)
+		for _, key := range keys {
+			op := register.Operation{Kind: register.Read, Key: key}
+			reads := slices.Repeat(clients.Planned{{At: w.Now, Operation: op}}, times)
+			w.Clients.Add(site, &reads, 0)
+		}
 	}
 	return w.finish()
 }

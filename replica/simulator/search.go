@@ -33,6 +33,9 @@ type Search struct {
 	Weighed bool
 	// StopAt ends the search after so many failures; 0 means 1.
 	StopAt int
+	// Until, if there is one, ends the search once these paths were taken, and a quarter of Seeds took none for the first
+	// time: more schedules would tell little that is new. It counts without Learn only.
+	Until []string
 	// Learn has most schedules not be those of their seeds, but be near earlier ones in which something new happened. Then
 	// Lose counts for nothing.
 	Learn bool
@@ -69,24 +72,44 @@ func (s Search) Run(ctx context.Context) Report {
 	if s.Learn {
 		return s.learn(ctx)
 	}
-	var (
-		next   atomic.Int64
-		stop   atomic.Bool
-		mu     sync.Mutex
-		group  sync.WaitGroup
-		report = Report{Paths: map[string]uint64{}}
-	)
+	report := Report{Paths: map[string]uint64{}}
 	if s.Traced {
 		report.Traces = make([]uint64, s.Seeds)
 	}
 	if s.Weighed {
 		report.Costs = make([]Cost, s.Seeds)
 	}
+	part := s.Seeds
+	if s.Until != nil {
+		part = (s.Seeds + 3) / 4
+	}
+	for from := 0; from < s.Seeds && len(report.Failures) < max(s.StopAt, 1) && ctx.Err() == nil; from += part {
+		known := len(report.Paths)
+		s.runPart(ctx, from, min(from+part, s.Seeds), &report)
+		if from > 0 && len(report.Paths) == known && report.Missing(s.Until) == nil {
+			break
+		}
+	}
+	slices.SortFunc(report.Failures, func(a, b *Failure) int {
+		return cmp.Compare(a.Schedule.Seed, b.Schedule.Seed)
+	})
+	return report
+}
+
+// runPart tries some of the seeds, from one to another, by their positions.
+func (s Search) runPart(ctx context.Context, from, to int, report *Report) {
+	var (
+		next  atomic.Int64
+		stop  atomic.Bool
+		mu    sync.Mutex
+		group sync.WaitGroup
+	)
+	next.Store(int64(from))
 	for range runtime.GOMAXPROCS(0) {
 		group.Go(func() {
 			for !stop.Load() && ctx.Err() == nil {
 				i := next.Add(1) - 1
-				if i >= int64(s.Seeds) {
+				if i >= int64(to) {
 					return
 				}
 				paths := map[string]uint64{}
@@ -114,10 +137,6 @@ func (s Search) Run(ctx context.Context) Report {
 		})
 	}
 	group.Wait()
-	slices.SortFunc(report.Failures, func(a, b *Failure) int {
-		return cmp.Compare(a.Schedule.Seed, b.Schedule.Seed)
-	})
-	return report
 }
 
 // reasons are what people are told of operations that did not succeed: wording, and not what happened.
