@@ -294,6 +294,17 @@ func (j *judgement) tooFewLeft() bool {
 	return 2*left <= j.View.After().Size()
 }
 
+// awayFromHome reports whether a partition's master is at another site than its home, though a member is there. Homes
+// that are not given go round the sites of those that stay.
+func awayFromHome(homes []string, v view.View, partition int) bool {
+	sites := v.After().Sites()
+	home := sites[partition%len(sites)]
+	if partition < len(homes) && homes[partition] != "" {
+		home = homes[partition]
+	}
+	return slices.Contains(v.Sites(), home) && v.Members[v.Index(v.Partitions[partition].Master)].Site != home
+}
+
 // Rescue holds what becomes of partitions after a lost quorum against what those that are left had said: each goes
 // on from its master, or else from the member that has all that was synced, with the longest log, or else from the
 // one that has followed furthest; and what is said to be lost is.
@@ -328,6 +339,8 @@ func Rescue(s membership.Snapshot, d membership.Rescue) error {
 			return fail("goes on from less than all, or does not")
 		case len(from) > 0 && !slices.Contains(from, next.Master):
 			return fail("has another master than it must")
+		case next.Empty && awayFromHome(s.Placement.Homes, d.View, i):
+			return fail("begins again away from its home, where members are")
 		case shortened != slices.Contains(d.Shortened, i):
 			return fail("loses what witnesses had, or does not")
 		case next.Term != d.View.Epoch || len(next.Backups) > min(s.Placement.Faults, d.View.Faults()) ||

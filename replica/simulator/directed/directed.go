@@ -23,7 +23,7 @@ var (
 	registers = []string{"abd", "caspaxos", "gryff", "gus", "rmwpaxos"}
 	quorums   = append([]string{"epaxos"}, registers...)
 	rounds    = []string{"caspaxos", "rmwpaxos"}
-	written   = []string{"abd", "epaxos", "gryff", "gus", "rmwpaxos"}
+	written   = []string{"abd", "epaxos", "gryff", "gryffrsc", "gus", "rmwpaxos"}
 	instances = []string{"epaxos", "gryff"}
 	leaders   = []string{"curpraft", "raft"}
 	masters   = []string{"curp"}
@@ -84,7 +84,7 @@ var kinds = []Kind{
 	{"promises-forgotten", rounds, three, "a proposer crashes before its promise is on its disk", of(PromisesForgotten)},
 	{"votes-copied", rounds, five, "who has lost its disk copies what a minority has voted for", of(VotesCopied)},
 	{"votes-of-formers", rounds, five, "members leave, so that a minority that has voted is none", of(VotesOfFormers)},
-	{"one-key-contended", append([]string{"epaxos", "gryff"}, rounds...), three, "all update one key all the time", of(OneKeyContended)},
+	{"one-key-contended", append([]string{"epaxos", "gryff", "gryffrsc"}, rounds...), three, "all update one key all the time", of(OneKeyContended)},
 	{"one-key-written", written, three, "all write one key all the time", of(OneKeyWritten)},
 
 	{"duels", instances, three, "two recover an instance in turn", of(Duels)},

@@ -21,6 +21,10 @@ func (r *Run) Adopts(s Speaker, page *peerv1.Record, before []byte, has Records)
 	now, _ := has(page.Key)
 	is, _, _ := read(page.Key, now)
 	why := is.lacks(told)
+	if page.Key[0] == undecided {
+		is := recordOfGus(now)
+		why = cmp.Or(why, is.lacks(recordOfGus(page.Value)), is.lacks(recordOfGus(before)))
+	}
 	if page.Key[0] == acceptors {
 		why = cmp.Or(why, ballotsLack(now, page.Value), ballotsLack(now, before))
 		if epoch := field.Number(now, 3); why == "" && epoch != 0 && ballotIn(now, 2) != ballotIn(before, 2) {

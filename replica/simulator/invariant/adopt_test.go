@@ -68,3 +68,32 @@ func TestACopyIsNoVote(t *testing.T) {
 		expect(t, "a copy", &r, want)
 	}
 }
+
+// A page may tell of a write what the member has less of: it has no less from then on.
+func TestAPageOfUndecidedWritesIsTakenInWhole(t *testing.T) {
+	key := ofKey(undecided)
+	write := func(promised uint64, decided bool) *peerv1.GusRecord {
+		w := &peerv1.GusWrite{Origin: 4, Writer: 1, PromisedRound: promised}
+		if decided {
+			w.Decided = 4
+		}
+		return &peerv1.GusRecord{Writes: []*peerv1.GusWrite{w}}
+	}
+	for name, c := range map[string]struct {
+		before, page, has record
+		want              string
+	}{
+		"a higher promise":           {write(1, false), write(2, false), write(2, false), ""},
+		"which is left out":          {write(1, false), write(2, false), write(1, false), "a promise of round 1"},
+		"a lower one":                {write(2, false), write(1, false), write(2, false), ""},
+		"which takes the own away":   {write(2, false), write(1, false), write(1, false), "a promise of round 1"},
+		"it is decided in the page":  {write(2, false), write(1, true), write(1, true), ""},
+		"which is left out too":      {write(2, false), write(1, true), write(2, false), "undecided"},
+		"the write is ended by then": {write(2, false), write(3, false), &peerv1.GusRecord{Timestamp: 5, Writer: 1}, ""},
+	} { // order is irrelevant: each is a test
+		var r Run
+		r.Adopts(speaker(1), &peerv1.Record{Key: []byte(key), Value: encoded(t, c.page)}, encoded(t, c.before),
+			disk{key: c.has}.has(t))
+		expect(t, name, &r, c.want)
+	}
+}

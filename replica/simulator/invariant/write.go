@@ -48,10 +48,14 @@ func (r *Run) CameAfter(s Speaker, d register.Dependency, has Records) {
 }
 
 // comesAfter holds it that who has others hold a write of Gryff has what that comes after, for the same reason: whoever
-// reads the write relies on it. A message that has others hold what an operation comes after brings nothing else along.
+// reads the write relies on it. A message that has others hold what an operation comes after brings nothing else along,
+// and any other one names a key.
 func (r *Run) comesAfter(s Speaker, m *peerv1.Message, has Records) {
 	if m.Kind == peerv1.Kind_READ2 && len(m.After) > 0 && (len(m.Key) > 0 || m.Present) {
 		r.broken(s.ID, "brings key %q along with what an operation comes after, and nobody looks at it", m.Key)
+	}
+	if len(m.Key) == 0 && len(m.After) == 0 && (m.Kind == peerv1.Kind_READ2 || m.Kind == peerv1.Kind_WRITE2) {
+		r.broken(s.ID, "asks others with %v to hold nothing", m.Kind)
 	}
 	if m.Kind != peerv1.Kind_WRITE2 || len(m.After) > 0 || m.Rmws > 0 {
 		return

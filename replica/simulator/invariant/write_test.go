@@ -76,3 +76,22 @@ func TestAWriteComesAfterWhatItsMemberHas(t *testing.T) {
 		})
 	}
 }
+
+// Who has others hold something says what.
+func TestAnEmptyQuestionHasOthersHoldNothing(t *testing.T) {
+	after := []*peerv1.Dependency{{Key: []byte("other"), Timestamp: 1}}
+	for name, c := range map[string]struct {
+		m    *peerv1.Message
+		want bool
+	}{
+		"a key":                         {&peerv1.Message{Kind: peerv1.Kind_READ2, Key: []byte("k")}, true},
+		"what an operation comes after": {&peerv1.Message{Kind: peerv1.Kind_READ2, After: after}, true},
+		"neither":                       {&peerv1.Message{Kind: peerv1.Kind_READ2}, false},
+		"neither, written":              {&peerv1.Message{Kind: peerv1.Kind_WRITE2}, false},
+	} { // order is irrelevant: each is a test
+		var r Run
+		if r.comesAfter(Speaker{ID: 1}, c.m, disk{}.has(t)); (r.Broken == nil) != c.want {
+			t.Errorf("%s: %v", name, r.Broken)
+		}
+	}
+}
