@@ -305,6 +305,19 @@ func awayFromHome(homes []string, v view.View, partition int) bool {
 	return slices.Contains(v.Sites(), home) && v.Members[v.Index(v.Partitions[partition].Master)].Site != home
 }
 
+// Lives holds it that who is told to begin a life, or to end one, is a witness that the view has, on the disk that the
+// view names: another one refuses it.
+func Lives(s membership.Snapshot, start, end []membership.Life) error {
+	for _, life := range slices.Concat(start, end) {
+		at := slices.IndexFunc(s.Witnesses, func(r membership.WitnessReport) bool { return r.Witness == life.Witness })
+		if w, known := s.View.Witness(life.Witness); at < 0 || !known || s.Witnesses[at].Disk != w.Disk {
+			return fmt.Errorf("epoch %d: witness %d is told of its life in term %d of partition %d, and is not one of "+
+				"the view, or is on another disk", s.View.Epoch, life.Witness, life.Term, life.Partition)
+		}
+	}
+	return nil
+}
+
 // Rescue holds what becomes of partitions after a lost quorum against what those that are left had said: each goes
 // on from its master, or else from the member that has all that was synced, with the longest log, or else from the
 // one that has followed furthest; and what is said to be lost is.

@@ -80,6 +80,14 @@ func (h *Holder) staysWhole(b *protocol.Batch) error {
 		return fmt.Errorf("partition %d: it has dropped all to begin a copy, and says to have entry %d, and what was "+
 			"recovered in term %d up to entry %d", h.Shard, now.Commit, now.WholeTerm, now.WholeIndex)
 	}
+	if now.Applied != before.Applied && now.Applied > max(now.Commit, before.Through) {
+		return fmt.Errorf("partition %d: its state goes up to entry %d, and it knows of those up to %d that they are "+
+			"synced", h.Shard, now.Applied, now.Commit)
+	}
+	if now.Recovered > before.Recovered && now.Granted {
+		return fmt.Errorf("partition %d: it serves as the master of term %d, and takes itself for a backup that may "+
+			"have granted leases", h.Shard, now.Recovered)
+	}
 	if now.WholeTerm >= before.WholeTerm || now.Copying {
 		return nil
 	}

@@ -211,6 +211,7 @@ func (l *Logs) Sends(h *Holder, to view.MemberID, m *peerv1.Message, turn uint64
 		if r, err = readRaft(m.Raft); err != nil {
 			return err
 		}
+		r.epoch = m.Epoch
 		g := l.begin(h.Shard)
 		if err = cmp.Or(g.sends(l, h, r, held), g.counts(h, r, m.Known, turn), g.recovers(h, r)); err == nil {
 			err = l.applies(h)
@@ -242,11 +243,25 @@ func (l *Logs) Sends(h *Holder, to view.MemberID, m *peerv1.Message, turn uint64
 	return nil
 }
 
+// Settles judges that who has settled in a view has a state after an entry of that view: the leader that made the entry
+// has all that was committed in earlier views.
+func (l *Logs) Settles(h *Holder) error {
+	if l.group(h.Shard) == nil {
+		return nil
+	}
+	if e := field.Number(h.Records[raftApplied], appliedEpoch); e < h.View.Epoch {
+		return fmt.Errorf("member %d, shard %d: has settled in epoch %d, and its state is after entries of epoch %d at most",
+			h.Member, h.Shard, h.View.Epoch, e)
+	}
+	return nil
+}
+
 // raftMessage is what is judged of a message of the library.
 type raftMessage struct {
 	kind                                            raftpb.MessageType
 	to, from, term, logTerm, index, commit, snapped uint64
 	reject                                          bool
+	epoch                                           uint64 // of the message that it is in
 	raw                                             []byte
 }
 
@@ -256,9 +271,11 @@ const (
 	entryTerm      = 2
 	entryIndex     = 3
 	entryData      = 4
-	entryRecovered = 3 // of what that data is
+	entryEpoch     = 1 // of what that data is
+	entryRecovered = 3
 	appliedIndex   = 1
 	appliedTerm    = 2
+	appliedEpoch   = 3
 	hardTerm       = 1
 	appliedServed  = 5
 	appliedAuthors = 4
@@ -393,6 +410,11 @@ func (g *group) appends(r raftMessage) (err error) {
 		is := entry{before, field.Part(part, entryData)}
 		if first, known := g.entries[id]; !known {
 			g.entries[id] = is
+			if e := field.Number(is.data, entryEpoch); len(is.data) > 0 && id.term == r.term && e != r.epoch {
+				err = fmt.Errorf("appends entry %d of term %d in epoch %d, and the entry names epoch %d", id.index, id.term,
+					r.epoch, e)
+				return
+			}
 			if err = replays(is.data); err != nil {
 				err = fmt.Errorf("entry %d of term %d %w", id.index, id.term, err)
 				return

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -40,6 +41,23 @@ func TestWhoBeginsAgainEmptyIsAtHome(t *testing.T) {
 	} { // order is irrelevant: each is a test
 		if away := awayFromHome(c.homes, v, c.partition); away != c.away {
 			t.Errorf("%s: %v", name, away)
+		}
+	}
+}
+
+// Lives are those of witnesses that the view has, on the disks that it names.
+func TestWhoIsToldOfLives(t *testing.T) {
+	s := membership.Snapshot{
+		View:      view.View{Witnesses: []view.Witness{{ID: 2, Disk: "b"}, {ID: 4, Disk: "d"}}},
+		Witnesses: []membership.WitnessReport{{Witness: 2, Disk: "b"}, {Witness: 4, Disk: "new"}, {Witness: 6}},
+	}
+	for witness, ok := range map[view.MemberID]bool{2: true, 4: false, 6: false, 8: false} { // order is irrelevant
+		life := []membership.Life{{Witness: witness}}
+		if err := Lives(s, life, nil); (err == nil) != ok {
+			t.Errorf("witness %d begins: %v", witness, err)
+		}
+		if err := Lives(s, nil, life); (err == nil) != ok {
+			t.Errorf("witness %d ends: %v", witness, err)
 		}
 	}
 }

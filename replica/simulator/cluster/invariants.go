@@ -110,11 +110,13 @@ func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
 	nd.holdSpreads(s, e)
 	for i := range e.Send {
 		w.invariants.Says(who, e.Send[i].To, e.Send[i].Message, s.Disk.Get)
+		w.invariants.Settles(who, e.Send[i].Message, s.Disk.Get)
 	}
 	for i := range e.SendAfterPersist {
 		m := e.SendAfterPersist[i].Message
 		w.invariants.Says(who, e.SendAfterPersist[i].To, m, s.journal.Get)
 		w.invariants.Tells(who, m, s.Disk.Get, s.journal.Get)
+		w.invariants.Settles(who, m, s.Disk.Get)
 	}
 }
 
@@ -212,6 +214,9 @@ func (nd *Node) holdChange(s *shard) {
 		return
 	}
 	s.told = says
+	if says.Settled {
+		w.Breaches(w.logs.Settles(nd.holder(slices.Index(nd.Shards, s))))
+	}
 	config := nd.Config
 	config.Continued, config.Count = true, nil
 	journal := protocol.NewJournal(s.Disk)
@@ -237,7 +242,14 @@ func (w *Cluster) intact() bool {
 // holdAnswer holds an answer against the disks of the members: what it tells, and what it came after.
 func (nd *Node) holdAnswer(who *asked, c *protocol.Completion) {
 	w := nd.World
-	if !w.judged() || who.barrier != nil || c.Result.Status != register.OK || who.client.Attempt != who.attempt {
+	if !w.judged() || c.Result.Status != register.OK {
+		return
+	}
+	for _, d := range who.fenced {
+		w.invariants.CameAfter(nd.speaker(who.shard), d, nd.Shards[who.shard].Disk.Get)
+		nd.holdQuorum(d.Key, d.Carstamp)
+	}
+	if who.barrier != nil || who.client.Attempt != who.attempt {
 		return
 	}
 	op := &who.client.Operation

@@ -23,7 +23,12 @@ func (r *Run) Adopts(s Speaker, page *peerv1.Record, before []byte, has Records)
 	why := is.lacks(told)
 	if page.Key[0] == undecided {
 		is := recordOfGus(now)
-		why = cmp.Or(why, is.lacks(recordOfGus(page.Value)), is.lacks(recordOfGus(before)))
+		for _, was := range []gusRecord{recordOfGus(page.Value), recordOfGus(before)} {
+			why = cmp.Or(why, is.lacks(was))
+			if why == "" && was.final() && was.tag() == is.tag() && !is.final() {
+				why = fmt.Sprintf("tag %v as one that is not final", is.tag())
+			}
+		}
 	}
 	if page.Key[0] == acceptors {
 		why = cmp.Or(why, ballotsLack(now, page.Value), ballotsLack(now, before))

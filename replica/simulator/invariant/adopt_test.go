@@ -79,10 +79,16 @@ func TestAPageOfUndecidedWritesIsTakenInWhole(t *testing.T) {
 		}
 		return &peerv1.GusRecord{Writes: []*peerv1.GusWrite{w}}
 	}
+	open := &peerv1.GusRecord{Timestamp: 4, Writer: 1, Writes: write(1, false).Writes}
+	final := &peerv1.GusRecord{Timestamp: 4, Writer: 1}
 	for name, c := range map[string]struct {
 		before, page, has record
 		want              string
 	}{
+		"what is final here":         {final, open, final, ""},
+		"which is open again":        {final, open, open, "not final"},
+		"what is final there":        {open, final, final, ""},
+		"which stays open":           {open, final, open, "not final"},
 		"a higher promise":           {write(1, false), write(2, false), write(2, false), ""},
 		"which is left out":          {write(1, false), write(2, false), write(1, false), "a promise of round 1"},
 		"a lower one":                {write(2, false), write(1, false), write(2, false), ""},
@@ -95,5 +101,28 @@ func TestAPageOfUndecidedWritesIsTakenInWhole(t *testing.T) {
 		r.Adopts(speaker(1), &peerv1.Record{Key: []byte(key), Value: encoded(t, c.page)}, encoded(t, c.before),
 			disk{key: c.has}.has(t))
 		expect(t, name, &r, c.want)
+	}
+}
+
+// Who is asked about a write that is decided says so.
+func TestADecisionIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		says    *peerv1.Gus
+		decided uint64
+		want    string
+	}{
+		"it is not decided": {&peerv1.Gus{Origin: 4}, 0, ""},
+		"it is told":        {&peerv1.Gus{Origin: 4, Final: true}, 4, ""},
+		"it is over":        {&peerv1.Gus{Origin: 4, Forgotten: true}, 4, ""},
+		"another write":     {&peerv1.Gus{Origin: 5}, 4, ""},
+		"it is not told":    {&peerv1.Gus{Origin: 4}, 4, "does not say that it is decided"},
+	} { // order is irrelevant: each is a test
+		for _, kind := range []peerv1.Kind{peerv1.Kind_GUS_WRITE_REPLY, peerv1.Kind_GUS_LOCK_REPLY} {
+			var r Run
+			has := disk{ofKey(undecided): &peerv1.GusRecord{Writes: []*peerv1.GusWrite{{Origin: 4, Writer: 1, Decided: c.decided}}}}
+			r.Settles(speaker(1), &peerv1.Message{Kind: kind, Key: []byte(ofKey(undecided)[1:]), Writer: 1, Gus: c.says},
+				has.has(t))
+			expect(t, name, &r, c.want)
+		}
 	}
 }

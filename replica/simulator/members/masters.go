@@ -247,6 +247,7 @@ func (m *Manager) restoreWitness() bool {
 // direct has witnesses begin and end lives. Orders are lost, late or doubled as calls are.
 func (m *Manager) direct(s membership.Snapshot) {
 	start, end := membership.Lives(s)
+	m.Breaches(check.Lives(s, start, end))
 	for _, life := range start {
 		m.Took("curp.start")
 		entry, _ := s.View.Witness(life.Witness)
