@@ -38,6 +38,10 @@ func (p *Protocol) commit(o *operation, timestamp uint64) {
 		return
 	}
 	o.stage, o.timestamp = committing, timestamp
+	if o.writes() {
+		// Who votes for it may keep the vote, also if another ballot decides for the first tag.
+		p.issued = max(p.issued, timestamp)
+	}
 	members := p.everyone(o)
 	own := p.vote(p.question(o))
 	if !own.Gus.Refused {

@@ -36,8 +36,10 @@ type Protocol struct {
 	three, relaxed bool
 	enough, stales int
 
-	round      uint64 // the largest round of a ballot that this process made
-	issued     uint64 // the largest timestamp of a write that was given up: no record here need know of it
+	round uint64 // the largest round of a ballot that this process made
+	// The largest timestamp of a write that was given up, and of a tag that a write took after its first: no record
+	// here need know of it.
+	issued     uint64
 	operations base.Operations[*operation]
 	active     map[string]*active    // what runs here, by key
 	joining    map[string]*operation // reads of this turn, which others may join

@@ -420,3 +420,26 @@ func copyDecided() error {
 	}
 	return nil
 }
+
+// A write that goes on in another view takes no tag that another write of its writer had, also if that one ended
+// between the views, and nobody who answers knows of it.
+func TestAWriteThatGoesOnTakesNoTagOfAnother(t *testing.T) {
+	before := newAlone(3)
+	before.submit(register.Write, 1, "one", 0)
+	other := before.submit(register.Write, 2, "two", 0).Send[0].Message
+	a := newAlone(3)
+	a.Submit(before.Unfinished()[0])
+	lock := a.turn().Send[0].Message
+	if lock.Kind != peerv1.Kind_GUS_LOCK || string(lock.Value) != "one" {
+		t.Fatalf("the first write goes on with %v", lock)
+	}
+	m := message(peerv1.Kind_GUS_LOCK_REPLY, lock.Timestamp, 1, lock.Timestamp)
+	m.Op, m.Gus.Round, m.Gus.Proposer = lock.Op, lock.Gus.Round, lock.Gus.Proposer
+	m.Gus.Newest, m.Gus.NewestWriter = lock.Timestamp, uint64(register.NewWriter(2, 1, 1))
+	a.Receive(2, m)
+	e := a.turn()
+	commit := slices.Concat(e.Send, e.SendAfterPersist)[0].Message
+	if commit.Kind != peerv1.Kind_GUS_COMMIT || commit.Timestamp <= other.Timestamp {
+		t.Errorf("it goes on with %v at %d, and the other write has %d", commit.Kind, commit.Timestamp, other.Timestamp)
+	}
+}
