@@ -138,6 +138,7 @@ func TestRareMistakesOfGusAreFound(t *testing.T) {
 	}{
 		{"gus/ignore-locks", directed.TagsPreempted, 500},
 		{"gus/last-vote", directed.TagsOutvoted, 2000},
+		{"gus/forget-taken", directed.TagsTakenAgain, 500},
 	} {
 		program.Run(t, rare.mutant, rare.mutant, func(t *testing.T) {
 			mustFind(t, rare.draw, Member(gus.Factory), 0, rare.seeds, nil)

@@ -77,6 +77,7 @@ var kinds = []Kind{
 	{"writers-back", registers, three, "a writer crashes before its write is on its disk, and writes again", of(WritersBack)},
 	{"tags-preempted", []string{"gus"}, five, "a writer takes another tag while others decide the first", of(TagsPreempted)},
 	{"tags-outvoted", []string{"gus"}, five, "the same, and both have votes", of(TagsOutvoted)},
+	{"tags-taken-again", []string{"gus"}, five, "the same, and the writer writes again", of(TagsTakenAgain)},
 
 	{"writes-forgotten", []string{"gus"}, four, "four members forget writes that others ask about", forgotten(4)},
 	{"writes-forgotten-by-seven", []string{"gus-relaxed"}, seven, "so do seven with relaxed quorums", forgotten(7)},

@@ -153,6 +153,37 @@ func TagsPreempted(seed uint64) schedule.Schedule {
 	return s
 }
 
+// TagsTakenAgain is TagsPreempted in which the writer is back before the member that has its second tag, is told that the
+// first one is decided, and writes more: none of these may have the second tag, which that member takes for its write.
+func TagsTakenAgain(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	s, draw := Pentagon(seed)
+	cut := 116*ms + draw.Between(0, 14*ms)
+	s.Faults = []faults.Fault{
+		{Kind: faults.Partition, Everywhere: true, At: 50 * ms, For: 49 * ms, Side: 1 << 1, Rate: 1000},
+		{Kind: faults.Partition, Everywhere: true, At: cut, For: 400*ms - cut, Side: 1<<0 | 1<<1, Rate: 1000},
+		{Kind: faults.Partition, Everywhere: true, At: 400 * ms, For: 500 * ms, Side: 1 << 1, Rate: 1000},
+	}
+	for i := range time.Duration(3) {
+		Plan(&s, 1, 90*ms+i*ms/2, register.Operation{Kind: register.Write, Value: register.Value("unheard" + string(rune('0'+i)))})
+	}
+	Plan(&s, 0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("preempted")})
+	for home := 2; home < 5; home++ {
+		Plan(&s, home, 200*ms+draw.Between(0, 50*ms), register.Operation{Kind: register.Read})
+	}
+	Plan(&s, 3, 330*ms, register.Operation{Kind: register.Write, Value: register.Value("later")})
+	for i := range time.Duration(1 + draw.Below(4)) {
+		Plan(&s, 0, 500*ms+i*80*ms, register.Operation{Kind: register.Write, Value: register.Value("more" + string(rune('0'+i)))})
+	}
+	for home := range 5 {
+		for i := range time.Duration(4) {
+			Plan(&s, home, 850*ms+i*70*ms, register.Operation{Kind: register.Read})
+		}
+	}
+	s.Settle = 1300 * ms
+	return s
+}
+
 // TagsOutvoted is TagsPreempted in which one of the three has the first tag decided, but the others are not told: it
 // writes once more, and is cut off in turn. Who reads then has the write decided again, and finds votes for both tags.
 func TagsOutvoted(seed uint64) schedule.Schedule {
