@@ -257,25 +257,25 @@ func (w *run) rest() (check.Class, string) {
 	return w.Breach()
 }
 
-// readAll has every site read each key some times, and reports whether all were read. The keys are read at once, each by
-// a client of its own. Where clients are sessions, those of a site are read by one, whose order must be seen: first
-// regularly, then not.
+// readers is how many clients of a site read at the end, side by side.
+const readers = 16
+
+// readAll has every site read each key some times, and reports whether all were read. Where clients are sessions, one of
+// a site reads all, since the order in which a session reads must be seen: first regularly, then not.
 func (w *run) readAll(keys []string, times int) bool {
+	parts := [][]string{keys}
+	if !w.Environment.Regular {
+		parts = slices.Collect(slices.Chunk(keys, 1+(len(keys)-1)/readers))
+	}
 	for site := range w.FirstAsked {
-		var reads clients.Planned
-		if w.Environment.Regular {
-			for round := range times {
-				for _, key := range keys {
-					op := register.Operation{Kind: register.Read, Key: key, Regular: round < times-1}
-					reads = append(reads, schedule.Planned{At: w.Now, Operation: op})
+		for _, part := range parts {
+			var reads clients.Planned
+			for i, key := range slices.Repeat(part, times) {
+				op := register.Operation{
+					Kind: register.Read, Key: key, Regular: w.Environment.Regular && i < len(part)*(times-1),
 				}
+				reads = append(reads, schedule.Planned{At: w.Now, Operation: op})
 			}
-			w.Clients.Add(site, &reads, 0)
-			continue
-		}
-		for _, key := range keys {
-			op := register.Operation{Kind: register.Read, Key: key}
-			reads := slices.Repeat(clients.Planned{{At: w.Now, Operation: op}}, times)
 			w.Clients.Add(site, &reads, 0)
 		}
 	}
