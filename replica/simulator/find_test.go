@@ -97,6 +97,11 @@ func mustPass(t *testing.T, draw func(seed uint64) schedule.Schedule, start Star
 	}
 }
 
+// allTaken reports whether each of some paths was taken.
+func allTaken(took map[string]int, paths []string) bool {
+	return !slices.ContainsFunc(paths, func(path string) bool { return took[path] == 0 })
+}
+
 // drawn is Draw with options.
 func drawn(options schedule.Options) func(seed uint64) schedule.Schedule {
 	return func(seed uint64) schedule.Schedule { return schedule.Draw(seed, options) }
