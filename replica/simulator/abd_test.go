@@ -46,7 +46,7 @@ func survivesEach(t *testing.T, s Search, sizes []int, paths []string) {
 // of the schedules shows no path that is new.
 func survives(t *testing.T, s Search, paths []string) Report {
 	t.Helper()
-	s.Until = append([]string{}, paths...)
+	s.Until = append([]string{}, paths...) // none, and not nil: it ends where paths are judged by who calls
 	r := s.Run(context.Background())
 	for _, f := range r.Failures {
 		t.Errorf("%v\n%s", f, Explain(Shrink(t.Context(), f)))

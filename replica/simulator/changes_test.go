@@ -127,7 +127,9 @@ func TestMutantsOfMembersInChangesAreFound(t *testing.T) {
 	many.Members = []int{3} // it lives where few know of an instance
 	mustFindEach(t, Member(gryff.Factory), byClass(harm), []hunt{{"member/settled-at-once of Gryff", many, 0, 1000}})
 	lost := schedule.Options{Faults: []faults.Kind{faults.Change, faults.Wipe}, RMWs: schedule.ManyRMWs}
-	mustFindEach(t, Member(gryff.Factory), byClass(found(check.Breach)), []hunt{{"member/forget-numbers", lost, 600, 1500}})
+	mustFindEach(t, Member(gryff.Factory), byClass(found(check.Breach)), []hunt{
+		{"member/forget-numbers", lost, 600, 1500},
+	})
 }
 
 // drawStraggler makes a schedule in which three of five members change, and the manager does not reach two: if one of

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/faults"
 
 	"github.com/georegister/georegister/replica/simulator/schedule"
 	"github.com/georegister/georegister/test/mutants"
@@ -97,9 +99,26 @@ func mustPass(t *testing.T, draw func(seed uint64) schedule.Schedule, start Star
 	}
 }
 
-// allTaken reports whether each of some paths was taken.
-func allTaken(took map[string]int, paths []string) bool {
-	return !slices.ContainsFunc(paths, func(path string) bool { return took[path] == 0 })
+// takesAll runs schedules that must be right and take every path together: as many as are enough for that, and a half
+// of what it tries at the least. It returns how often each path was taken.
+func takesAll(t *testing.T, draw func(seed uint64) schedule.Schedule, paths []string) map[string]int {
+	t.Helper()
+	took := map[string]int{}
+	missing := func(path string) bool { return took[path] == 0 }
+	for seed := range uint64(seedsFor(t) / 8) {
+		if seed >= uint64(seedsFor(t)/16) && !slices.ContainsFunc(paths, missing) {
+			break
+		}
+		if f := Run(draw(seed+1), nil, func(path string) { took[path]++ }).Failure; f != nil {
+			t.Errorf("%v\n%s", f, Explain(f))
+		}
+	}
+	for _, path := range paths {
+		if missing(path) && seedsFor(t) == searchSeeds {
+			t.Errorf("no schedule led to %s", path)
+		}
+	}
+	return took
 }
 
 // drawn is Draw with options.
@@ -118,4 +137,29 @@ func found(class check.Class) func(check.Class) bool {
 		return func(c check.Class) bool { return c == check.Violation || c == check.Miscount }
 	}
 	return func(c check.Class) bool { return c == class }
+}
+
+// A search ends at the quarter of its schedules that shows nothing new, unless a path is missing that it is to take.
+func TestASearchEndsWhereNothingIsNew(t *testing.T) {
+	t.Parallel()
+	s := Search{
+		Start: Member(abd.Factory), First: 1, Seeds: 40,
+		Options: schedule.Options{
+			Members: []int{3}, Operations: 10, Faults: []faults.Kind{faults.Loss}, RMWs: schedule.FewRMWs,
+		},
+	}
+	tried := func(until []string) int {
+		s.Until = until
+		r := s.Run(t.Context())
+		return r.Schedules + r.Skipped
+	}
+	if n := tried(nil); n != s.Seeds {
+		t.Errorf("%d of %d schedules are tried", n, s.Seeds)
+	}
+	if n := tried([]string{"never"}); n != s.Seeds {
+		t.Errorf("%d of %d schedules are tried for a path that none takes", n, s.Seeds)
+	}
+	if n := tried([]string{}); n >= s.Seeds || n%(s.Seeds/4) != 0 || n < s.Seeds/2 {
+		t.Errorf("%d of %d schedules are tried, which take few paths", n, s.Seeds)
+	}
 }

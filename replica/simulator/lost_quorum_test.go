@@ -23,23 +23,9 @@ func TestALostQuorumThatIsGivenUpTooSoonIsFound(t *testing.T) {
 // A quorum is lost in each schedule, and whatever somebody holds who is left goes on.
 func TestCURPSurvivesLostQuorums(t *testing.T) {
 	t.Parallel()
-	took := map[string]int{}
-	for seed := range uint64(seedsFor(t) / 8) {
-		if seed >= uint64(seedsFor(t)/16) && allTaken(took, lostQuorumPaths()) {
-			break // the others would show little that is new
-		}
-		s := directed.LostQuorums(seed + 1)
-		if f := Run(s, nil, func(path string) { took[path]++ }).Failure; f != nil {
-			t.Errorf("%v\n%s", f, Explain(f))
-		}
-	}
+	took := takesAll(t, directed.LostQuorums, lostQuorumPaths())
 	t.Logf("%d quorums were lost, %d given up; partitions: %d whole, %d shortened, %d behind, %d empty", took["curp.quorum-lost"], took["curp.rescued"],
 		took["curp.rescued.whole"], took["curp.rescued.shortened"], took["curp.rescued.behind"], took["curp.rescued.empty"])
-	for _, path := range lostQuorumPaths() {
-		if took[path] == 0 && seedsFor(t) == searchSeeds {
-			t.Errorf("no schedule led to %s", path)
-		}
-	}
 }
 
 // Of a partition that something was lost of, whatever began before that may have had an effect or not. What begins

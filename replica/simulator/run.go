@@ -260,8 +260,8 @@ func (w *run) rest() (check.Class, string) {
 // readers is how many clients of a site read at the end, side by side.
 const readers = 16
 
-// readAll has every site read each key some times, and reports whether all were read. Where clients are sessions, one of
-// a site reads all, since the order in which a session reads must be seen: first regularly, then not.
+// readAll has every site read each key some times, and reports whether all were read. Where clients are sessions, one
+// of a site reads all, since the order in which a session reads must be seen: first regularly, then not.
 func (w *run) readAll(keys []string, times int) bool {
 	parts := [][]string{keys}
 	if !w.Environment.Regular {

@@ -33,8 +33,8 @@ type Search struct {
 	Weighed bool
 	// StopAt ends the search after so many failures; 0 means 1.
 	StopAt int
-	// Until, if there is one, ends the search once these paths were taken, and a quarter of Seeds took none for the first
-	// time: more schedules would tell little that is new. It counts without Learn only.
+	// Until, unless it is nil, ends the search once these paths were taken, and a quarter of Seeds took no path for the
+	// first time: more schedules would tell little that is new. It counts without Learn only.
 	Until []string
 	// Learn has most schedules not be those of their seeds, but be near earlier ones in which something new happened. Then
 	// Lose counts for nothing.

@@ -9,21 +9,9 @@ import (
 // Partitions are split in each schedule.
 func TestCURPSurvivesSplits(t *testing.T) {
 	t.Parallel()
-	took := map[string]int{}
-	for seed := range uint64(seedsFor(t) / 8) {
-		if seed >= uint64(seedsFor(t)/16) && allTaken(took, splitPaths()) {
-			break // the others would show little that is new
-		}
-		s := directed.Splits(seed + 1)
-		if f := Run(s, nil, func(path string) { took[path]++ }).Failure; f != nil {
-			t.Errorf("%v\n%s", f, Explain(f))
-		}
-	}
+	took := takesAll(t, directed.Splits, splitPaths())
 	for _, path := range splitPaths() {
 		t.Logf("%s: %d", path, took[path])
-		if took[path] == 0 && seedsFor(t) == searchSeeds {
-			t.Errorf("no schedule led to %s", path)
-		}
 	}
 }
 

@@ -83,7 +83,8 @@ func search(t *testing.T, paths []string, o schedule.Options) {
 	t.Helper()
 	o.RMWs = schedule.ManyRMWs
 	r := simulator.Search{
-		Start: simulator.Member(caspaxos.Factory), Options: o, First: 1, Seeds: seeds(t) * max(1, len(o.Members)), Until: paths,
+		Start: simulator.Member(caspaxos.Factory), Options: o, First: 1, Seeds: seeds(t) * max(1, len(o.Members)),
+		Until: paths,
 	}.Run(t.Context())
 	for _, f := range r.Failures {
 		t.Errorf("%v\n%s", f, simulator.Explain(simulator.Shrink(t.Context(), f)))

@@ -60,14 +60,15 @@ func (h *Holder) Grows(partitioned bool, b *protocol.Batch) error {
 		}
 	}
 	if partitioned {
-		return h.staysWhole(b)
+		return h.ownRecord(b)
 	}
 	return nil
 }
 
-// staysWhole judges that a member which has all that was to be recovered in a term has it for as long as its log has
-// the last entry of that, unless it drops all that it has.
-func (h *Holder) staysWhole(b *protocol.Batch) error {
+// ownRecord judges what a batch makes of a partition's own record: who has dropped all to copy another member's state
+// has nothing of it, a state goes no further than what is synced, and a master waits for no leases that it granted as a
+// backup.
+func (h *Holder) ownRecord(b *protocol.Batch) error {
 	raw, is := written(b, curpOwn)
 	if !is || h.Records[curpOwn] == nil {
 		return nil
@@ -76,18 +77,23 @@ func (h *Holder) staysWhole(b *protocol.Batch) error {
 	if err := errors.Join(before.UnmarshalVT(h.Records[curpOwn]), now.UnmarshalVT(raw)); err != nil {
 		return err
 	}
-	if now.Copying && !before.Copying && max(now.WholeTerm, now.WholeIndex, now.Commit) > 0 {
+	switch {
+	case now.Copying && !before.Copying && max(now.WholeTerm, now.WholeIndex, now.Commit) > 0:
 		return fmt.Errorf("partition %d: it has dropped all to begin a copy, and says to have entry %d, and what was "+
 			"recovered in term %d up to entry %d", h.Shard, now.Commit, now.WholeTerm, now.WholeIndex)
-	}
-	if now.Applied != before.Applied && now.Applied > max(now.Commit, before.Through) {
+	case now.Applied != before.Applied && now.Applied > max(now.Commit, before.Through):
 		return fmt.Errorf("partition %d: its state goes up to entry %d, and it knows of those up to %d that they are "+
 			"synced", h.Shard, now.Applied, now.Commit)
-	}
-	if now.Recovered > before.Recovered && now.Granted {
+	case now.Recovered > before.Recovered && now.Granted:
 		return fmt.Errorf("partition %d: it serves as the master of term %d, and takes itself for a backup that may "+
 			"have granted leases", h.Shard, now.Recovered)
 	}
+	return h.staysWhole(b, &before, &now)
+}
+
+// staysWhole judges that a member which has all that was to be recovered in a term has it for as long as its log has
+// the last entry of that, unless it drops all that it has.
+func (h *Holder) staysWhole(b *protocol.Batch, before, now *peerv1.PartitionRecord) error {
 	if now.WholeTerm >= before.WholeTerm || now.Copying {
 		return nil
 	}

@@ -40,7 +40,8 @@ func TestWhatOnlyGrows(t *testing.T) {
 		{curpOwn, &peerv1.PartitionRecord{Through: 3}, &peerv1.PartitionRecord{Applied: 3}, true, false},
 		{curpOwn, &peerv1.PartitionRecord{Commit: 3}, &peerv1.PartitionRecord{Applied: 3}, true, true},
 		{curpOwn, &peerv1.PartitionRecord{Granted: true}, &peerv1.PartitionRecord{Recovered: 2}, true, false},
-		{curpOwn, &peerv1.PartitionRecord{Granted: true}, &peerv1.PartitionRecord{Recovered: 2, Granted: true}, true, true},
+		{curpOwn, &peerv1.PartitionRecord{Granted: true}, &peerv1.PartitionRecord{Recovered: 2, Granted: true}, true,
+			true},
 	} {
 		h := Holder{View: &view.View{}, Records: map[string][]byte{c.key: encode(c.before)}}
 		b := protocol.Batch{Mutations: []protocol.Mutation{{Key: []byte(c.key), Value: encode(c.now)}}}

@@ -250,8 +250,8 @@ func (l *Logs) Settles(h *Holder) error {
 		return nil
 	}
 	if e := field.Number(h.Records[raftApplied], appliedEpoch); e < h.View.Epoch {
-		return fmt.Errorf("member %d, shard %d: has settled in epoch %d, and its state is after entries of epoch %d at most",
-			h.Member, h.Shard, h.View.Epoch, e)
+		return fmt.Errorf("member %d, shard %d: has settled in epoch %d, and its state is after entries of epoch %d "+
+			"at most", h.Member, h.Shard, h.View.Epoch, e)
 	}
 	return nil
 }
@@ -411,8 +411,8 @@ func (g *group) appends(r raftMessage) (err error) {
 		if first, known := g.entries[id]; !known {
 			g.entries[id] = is
 			if e := field.Number(is.data, entryEpoch); len(is.data) > 0 && id.term == r.term && e != r.epoch {
-				err = fmt.Errorf("appends entry %d of term %d in epoch %d, and the entry names epoch %d", id.index, id.term,
-					r.epoch, e)
+				err = fmt.Errorf("appends entry %d of term %d in epoch %d, and the entry names epoch %d", id.index,
+					id.term, r.epoch, e)
 				return
 			}
 			if err = replays(is.data); err != nil {

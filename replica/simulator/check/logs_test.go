@@ -16,7 +16,8 @@ func TestAnEntryNamesItsEpoch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, err := proto.Marshal(&raftpb.Message{Entries: []*raftpb.Entry{{Index: new(uint64(1)), Term: &of, Data: data}}})
+		e := &raftpb.Entry{Index: new(uint64(1)), Term: &of, Data: data}
+		raw, err := proto.Marshal(&raftpb.Message{Entries: []*raftpb.Entry{e}})
 		if err != nil {
 			t.Fatal(err)
 		}

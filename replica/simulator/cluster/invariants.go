@@ -110,13 +110,13 @@ func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
 	nd.holdSpreads(s, e)
 	for i := range e.Send {
 		w.invariants.Says(who, e.Send[i].To, e.Send[i].Message, s.Disk.Get)
-		w.invariants.Settles(who, e.Send[i].Message, s.Disk.Get)
+		w.invariants.SaysDecided(who, e.Send[i].Message, s.Disk.Get)
 	}
 	for i := range e.SendAfterPersist {
 		m := e.SendAfterPersist[i].Message
 		w.invariants.Says(who, e.SendAfterPersist[i].To, m, s.journal.Get)
 		w.invariants.Tells(who, m, s.Disk.Get, s.journal.Get)
-		w.invariants.Settles(who, m, s.Disk.Get)
+		w.invariants.SaysDecided(who, m, s.Disk.Get)
 	}
 }
 
@@ -245,11 +245,16 @@ func (nd *Node) holdAnswer(who *asked, c *protocol.Completion) {
 	if !w.judged() || c.Result.Status != register.OK {
 		return
 	}
-	for _, d := range who.fenced {
-		w.invariants.CameAfter(nd.speaker(who.shard), d, nd.Shards[who.shard].Disk.Get)
-		nd.holdQuorum(d.Key, d.Carstamp)
+	if b := who.barrier; b != nil {
+		for _, d := range b.whole.After {
+			if nd.place(d.Key) == who.shard { // the fence is of these
+				nd.holdCameAfter(d)
+				nd.holdQuorum(d.Key, d.Carstamp)
+			}
+		}
+		return
 	}
-	if who.barrier != nil || who.client.Attempt != who.attempt {
+	if who.client.Attempt != who.attempt {
 		return
 	}
 	op := &who.client.Operation
@@ -269,12 +274,18 @@ func (nd *Node) holdAnswer(who *asked, c *protocol.Completion) {
 	}
 	for _, d := range op.After {
 		if !(op.Kind == register.RMW && who.goesOn) { // else a quorum has it, and this member need not be in that
-			w.invariants.CameAfter(nd.speaker(nd.place(d.Key)), d, nd.Shards[nd.place(d.Key)].Disk.Get)
+			nd.holdCameAfter(d)
 		}
 		if !op.Regular || d.Key != op.Key { // what it has found of its own key is what the session depends on next
 			nd.holdQuorum(d.Key, d.Carstamp)
 		}
 	}
+}
+
+// holdCameAfter holds it that the node has on its disk what an operation came after that it answers.
+func (nd *Node) holdCameAfter(d register.Dependency) {
+	shard := nd.place(d.Key)
+	nd.World.invariants.CameAfter(nd.speaker(shard), d, nd.Shards[shard].Disk.Get)
 }
 
 // holdTrips holds it that an answer tells of no fewer round trips than there were: of an update, one at least, unless

@@ -12,12 +12,11 @@ import (
 type asked struct {
 	client  *clients.Client
 	attempt uint32
-	barrier *barrier              // which waits for it; nil: the client does
-	fenced  []register.Dependency // what it has others hold, as the part of a barrier
-	shard   int                   // that it was handed to
-	kind    register.Kind         // of what the shard was asked for
-	key     string                // of that
-	waited  int                   // round trips of what the client's operation waited for before it came to its shard
+	barrier *barrier      // which waits for it; nil: the client does
+	shard   int           // that it was handed to
+	kind    register.Kind // of what the shard was asked for
+	key     string        // of that
+	waited  int           // round trips of what the client's operation waited for before it came to its shard
 
 	deadline protocol.Instant // by the node's clock; 0: none
 	served   bool             // the member voted, or asked whether it may, when the operation came
@@ -121,7 +120,7 @@ func (nd *Node) submitAfter(op register.Operation, who asked, deadline, now prot
 	waits := &barrier{Barrier: b, whole: op, who: who, deadline: deadline}
 	nd.barriers = append(nd.barriers, waits)
 	for _, part := range parts {
-		nd.request(part.Shard, part.Fence, asked{barrier: waits, fenced: part.Fence.After}, deadline, now)
+		nd.request(part.Shard, part.Fence, asked{barrier: waits}, deadline, now)
 	}
 }
 

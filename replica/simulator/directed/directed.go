@@ -85,7 +85,10 @@ var kinds = []Kind{
 	{"promises-forgotten", rounds, three, "a proposer crashes before its promise is on its disk", of(PromisesForgotten)},
 	{"votes-copied", rounds, five, "who has lost its disk copies what a minority has voted for", of(VotesCopied)},
 	{"votes-of-formers", rounds, five, "members leave, so that a minority that has voted is none", of(VotesOfFormers)},
-	{"one-key-contended", append([]string{"epaxos", "gryff", "gryffrsc"}, rounds...), three, "all update one key all the time", of(OneKeyContended)},
+	{
+		"one-key-contended", append([]string{"epaxos", "gryff", "gryffrsc"}, rounds...), three,
+		"all update one key all the time", of(OneKeyContended),
+	},
 	{"one-key-written", written, three, "all write one key all the time", of(OneKeyWritten)},
 
 	{"duels", instances, three, "two recover an instance in turn", of(Duels)},

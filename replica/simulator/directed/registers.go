@@ -123,6 +123,24 @@ func WritersBack(seed uint64) schedule.Schedule {
 	return s
 }
 
+// staleWriter begins a schedule of five members in which one (1) has made tags that the others did not hear of, so that
+// it finds the tag stale that a writer (0) sends to all. After cut the writer's COMMIT is under way.
+func staleWriter(seed uint64) (s schedule.Schedule, draw kernel.Stream, cut time.Duration) {
+	const ms = time.Millisecond
+	s, draw = Pentagon(seed)
+	cut = 116*ms + draw.Between(0, 14*ms)
+	s.Faults = []faults.Fault{
+		{Kind: faults.Partition, Everywhere: true, At: 50 * ms, For: 49 * ms, Side: 1 << 1, Rate: 1000},
+	}
+	for i := range time.Duration(3) {
+		Plan(&s, 1, 90*ms+i*ms/2, register.Operation{
+			Kind: register.Write, Value: register.Value("unheard" + string(rune('0'+i))),
+		})
+	}
+	Plan(&s, 0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("preempted")})
+	return s, draw, cut
+}
+
 // TagsPreempted makes a schedule in which a writer changes its tag while others have the write decided without it. Of
 // five members, one (1) has made tags that the others did not hear of; so it finds the tag stale that a writer (0)
 // sends to all. Then the two are cut off, with the writer's COMMIT under way. The other three hold the first tag; a
@@ -130,16 +148,10 @@ func WritersBack(seed uint64) schedule.Schedule {
 // Random schedules come to this too seldom.
 func TagsPreempted(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
-	s, draw := Pentagon(seed)
-	cut := 116*ms + draw.Between(0, 14*ms)
-	s.Faults = []faults.Fault{
-		{Kind: faults.Partition, Everywhere: true, At: 50 * ms, For: 49 * ms, Side: 1 << 1, Rate: 1000},
+	s, draw, cut := staleWriter(seed)
+	s.Faults = append(s.Faults, []faults.Fault{
 		{Kind: faults.Partition, Everywhere: true, At: cut, For: 600*ms - cut, Side: 1<<0 | 1<<1, Rate: 1000},
-	}
-	for i := range time.Duration(3) {
-		Plan(&s, 1, 90*ms+i*ms/2, register.Operation{Kind: register.Write, Value: register.Value("unheard" + string(rune('0'+i)))})
-	}
-	Plan(&s, 0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("preempted")})
+	}...)
 	for home := 2; home < 5; home++ {
 		Plan(&s, home, 200*ms+draw.Between(0, 50*ms), register.Operation{Kind: register.Read})
 	}
@@ -153,27 +165,23 @@ func TagsPreempted(seed uint64) schedule.Schedule {
 	return s
 }
 
-// TagsTakenAgain is TagsPreempted in which the writer is back before the member that has its second tag, is told that the
-// first one is decided, and writes more: none of these may have the second tag, which that member takes for its write.
+// TagsTakenAgain is TagsPreempted in which the writer is back before the member that has its second tag, is told that
+// the first one is decided, and writes more: none of these may have the second tag, which that member has for another.
 func TagsTakenAgain(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
-	s, draw := Pentagon(seed)
-	cut := 116*ms + draw.Between(0, 14*ms)
-	s.Faults = []faults.Fault{
-		{Kind: faults.Partition, Everywhere: true, At: 50 * ms, For: 49 * ms, Side: 1 << 1, Rate: 1000},
+	s, draw, cut := staleWriter(seed)
+	s.Faults = append(s.Faults, []faults.Fault{
 		{Kind: faults.Partition, Everywhere: true, At: cut, For: 400*ms - cut, Side: 1<<0 | 1<<1, Rate: 1000},
 		{Kind: faults.Partition, Everywhere: true, At: 400 * ms, For: 500 * ms, Side: 1 << 1, Rate: 1000},
-	}
-	for i := range time.Duration(3) {
-		Plan(&s, 1, 90*ms+i*ms/2, register.Operation{Kind: register.Write, Value: register.Value("unheard" + string(rune('0'+i)))})
-	}
-	Plan(&s, 0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("preempted")})
+	}...)
 	for home := 2; home < 5; home++ {
 		Plan(&s, home, 200*ms+draw.Between(0, 50*ms), register.Operation{Kind: register.Read})
 	}
 	Plan(&s, 3, 330*ms, register.Operation{Kind: register.Write, Value: register.Value("later")})
 	for i := range time.Duration(1 + draw.Below(4)) {
-		Plan(&s, 0, 500*ms+i*80*ms, register.Operation{Kind: register.Write, Value: register.Value("more" + string(rune('0'+i)))})
+		Plan(&s, 0, 500*ms+i*80*ms, register.Operation{
+			Kind: register.Write, Value: register.Value("more" + string(rune('0'+i))),
+		})
 	}
 	for home := range 5 {
 		for i := range time.Duration(4) {
@@ -188,19 +196,13 @@ func TagsTakenAgain(seed uint64) schedule.Schedule {
 // writes once more, and is cut off in turn. Who reads then has the write decided again, and finds votes for both tags.
 func TagsOutvoted(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
-	s, draw := Pentagon(seed)
-	cut := 116*ms + draw.Between(0, 14*ms)
+	s, draw, cut := staleWriter(seed)
 	back := 400 * ms
-	s.Faults = []faults.Fault{
-		{Kind: faults.Partition, Everywhere: true, At: 50 * ms, For: 49 * ms, Side: 1 << 1, Rate: 1000},
+	s.Faults = append(s.Faults, []faults.Fault{
 		{Kind: faults.Partition, Everywhere: true, At: cut, For: back - cut, Side: 1<<0 | 1<<1, Rate: 1000},
 		{Kind: faults.Loss, Node: 2, At: 200 * ms, For: back - 200*ms, Rate: 300 + draw.Below(400)},
 		{Kind: faults.Partition, Everywhere: true, At: back, For: 600 * ms, Side: 1 << 2, Rate: 1000},
-	}
-	for i := range time.Duration(3) {
-		Plan(&s, 1, 90*ms+i*ms/2, register.Operation{Kind: register.Write, Value: register.Value("unheard" + string(rune('0'+i)))})
-	}
-	Plan(&s, 0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("preempted")})
+	}...)
 	s.Clients = append(s.Clients, schedule.Plan{Home: 2, Operations: []schedule.Planned{
 		{At: 200 * ms, Operation: register.Operation{Kind: register.Read, Key: schedule.MixedPrefix + "0"}},
 		{At: 210 * ms, Operation: register.Operation{Kind: register.Write, Key: schedule.MixedPrefix + "0", Value: register.Value("later")}},

@@ -119,9 +119,10 @@ func TestADecisionIsTold(t *testing.T) {
 	} { // order is irrelevant: each is a test
 		for _, kind := range []peerv1.Kind{peerv1.Kind_GUS_WRITE_REPLY, peerv1.Kind_GUS_LOCK_REPLY} {
 			var r Run
-			has := disk{ofKey(undecided): &peerv1.GusRecord{Writes: []*peerv1.GusWrite{{Origin: 4, Writer: 1, Decided: c.decided}}}}
-			r.Settles(speaker(1), &peerv1.Message{Kind: kind, Key: []byte(ofKey(undecided)[1:]), Writer: 1, Gus: c.says},
-				has.has(t))
+			w := &peerv1.GusWrite{Origin: 4, Writer: 1, Decided: c.decided}
+			has := disk{ofKey(undecided): &peerv1.GusRecord{Writes: []*peerv1.GusWrite{w}}}
+			m := &peerv1.Message{Kind: kind, Key: []byte(ofKey(undecided)[1:]), Writer: 1, Gus: c.says}
+			r.SaysDecided(speaker(1), m, has.has(t))
 			expect(t, name, &r, c.want)
 		}
 	}

@@ -250,9 +250,9 @@ func countsWrongly(v *view.View, m *peerv1.Message, has Records) bool {
 	return known && w.decided == 0 && (!w.held || w.unsure || w.born != v.Epoch)
 }
 
-// Settles holds it that who is asked about a write of Gus that its disk has as decided says so, as the write then is at
-// its end. What has been decided in the present turn need not be known to the answer.
-func (r *Run) Settles(s Speaker, m *peerv1.Message, disk Records) {
+// SaysDecided holds it that who is asked about a write of Gus that its disk has as decided says so, as the write then is
+// at its end. What has been decided in the present turn need not be known to the answer.
+func (r *Run) SaysDecided(s Speaker, m *peerv1.Message, disk Records) {
 	g := m.Gus
 	if r.Broken != nil || g == nil || g.Final || g.Forgotten ||
 		m.Kind != peerv1.Kind_GUS_WRITE_REPLY && m.Kind != peerv1.Kind_GUS_LOCK_REPLY {
@@ -260,7 +260,8 @@ func (r *Run) Settles(s Speaker, m *peerv1.Message, disk Records) {
 	}
 	raw, _ := disk(recordKey(undecided, m.Key))
 	if w, known := writeOf(writes(nil, raw), wire.Carstamp(g.Origin, m.Writer, 0)); known && w.decided != 0 {
-		r.broken(s.ID, "answers %v about write %v of key %q, and does not say that it is decided", m.Kind, w.origin, m.Key)
+		r.broken(s.ID, "answers %v about write %v of key %q, and does not say that it is decided", m.Kind, w.origin,
+			m.Key)
 	}
 }
 
