@@ -17,6 +17,9 @@ type Tuning struct {
 	Answers int
 	// AnswerBytes is the size of an answer above which it is not kept: its duplicate is recognised, and not answered.
 	AnswerBytes int
+	// AllAnswerBytes is how many bytes of answers a key keeps of all sessions, or those of the session seen last if these
+	// are more; at least 1. Not of CURP.
+	AllAnswerBytes int
 	// Batch is how many operations on a key an instance or a batch takes at most, and with CURP how many requests a
 	// master tells a witness at once to drop; at least 1.
 	Batch int

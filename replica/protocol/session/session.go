@@ -16,9 +16,9 @@ import (
 const (
 	sessionsKept     = 1024
 	sessionsKeptFor  = 10 * 60 * 1000 // milliseconds
-	sessionsBytes    = 4 << 20        // of answers, over all sessions of a key
 	answersKept      = 64             // of a session that has not acknowledged them
 	answerBytes      = 16 << 10       // a larger answer is forgotten: its duplicate is recognised, not answered
+	allAnswerBytes   = 4 << 20        // over all sessions of a key
 	batchAnswerBytes = 1 << 20        // the same for all answers of an instance together
 )
 
@@ -112,6 +112,7 @@ func Remember(t *protocol.Tuning, state *peerv1.KeyState, c *peerv1.Command, ans
 // bounds. What is before the horizon may have been forgotten.
 func forgetSessions(t *protocol.Tuning, state *peerv1.KeyState) {
 	most, keptFor := cmp.Or(t.Sessions, sessionsKept), cmp.Or(t.SessionsFor.Milliseconds(), sessionsKeptFor)
+	mostBytes := cmp.Or(t.AllAnswerBytes, allAnswerBytes)
 	latest, bytes := int64(0), 0
 	for _, s := range state.Sessions {
 		latest = max(latest, s.SeenAt)
@@ -121,7 +122,7 @@ func forgetSessions(t *protocol.Tuning, state *peerv1.KeyState) {
 		s := slices.MinFunc(state.Sessions, func(a, b *peerv1.Session) int {
 			return cmp.Or(cmp.Compare(a.SeenAt, b.SeenAt), cmp.Compare(a.Session, b.Session))
 		})
-		few := len(state.Sessions) <= most && bytes <= sessionsBytes
+		few := len(state.Sessions) <= most && bytes <= mostBytes
 		if len(state.Sessions) == 1 || few && s.SeenAt >= latest-keptFor {
 			return
 		}

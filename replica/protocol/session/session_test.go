@@ -97,8 +97,8 @@ func TestAnswersAreBounded(t *testing.T) {
 	for _, s := range state.Sessions {
 		size += sizeOf(s)
 	}
-	if size > sessionsBytes {
-		t.Errorf("sessions hold %d bytes of answers, want at most %d", size, sessionsBytes)
+	if size > allAnswerBytes {
+		t.Errorf("sessions hold %d bytes of answers, want at most %d", size, allAnswerBytes)
 	}
 	many := []*peerv1.Answer{{Value: make([]byte, batchAnswerBytes)}, {Value: []byte("1")}}
 	if told := Bounded(many); len(told) != 2 || !told[0].Expired || !told[1].Expired || many[1].Expired {

@@ -281,7 +281,8 @@ const (
 	appliedAuthors = 4
 	authorName     = 1
 	authorOver     = 2 // RaftAuthor.first_incomplete
-	pullAbove      = 2 // RaftPull.above
+	pullAfter      = 1 // RaftPull.after
+	pullAbove      = 2
 )
 
 func readRaft(raw []byte) (raftMessage, error) {

@@ -172,7 +172,15 @@ func remembers(t *protocol.Tuning, state *peerv1.KeyState) error {
 	if most := cmp.Or(t.Sessions, 1024); len(state.Sessions) > most {
 		return fmt.Errorf("it remembers %d sessions, and may %d", len(state.Sessions), most)
 	}
-	latest := latestSeen(state)
+	latest, bytes := latestSeen(state), 0
+	for _, s := range state.Sessions {
+		for _, d := range s.Done {
+			bytes += len(d.Answer.GetValue())
+		}
+	}
+	if most := cmp.Or(t.AllAnswerBytes, 4<<20); len(state.Sessions) > 1 && bytes > most {
+		return fmt.Errorf("it keeps %d bytes of answers of %d sessions, and may %d", bytes, len(state.Sessions), most)
+	}
 	for _, s := range state.Sessions {
 		long := func(d *peerv1.Done) bool { return len(d.Answer.GetValue()) > cmp.Or(t.AnswerBytes, 16<<10) }
 		switch {
@@ -243,7 +251,8 @@ func forgets(t *protocol.Tuning, before, after *peerv1.KeyState) error {
 	for _, s := range before.Sessions {
 		i := slices.IndexFunc(after.Sessions, func(o *peerv1.Session) bool { return o.Session == s.Session })
 		if i < 0 {
-			full := len(after.Sessions) >= cmp.Or(t.Sessions, 1024)
+			// How many bytes there were is not known where several commands lie between the two.
+			full := t.AllAnswerBytes != 0 || len(after.Sessions) >= cmp.Or(t.Sessions, 1024)
 			late := s.SeenAt < latest-keptFor(t)
 			if (seen{s.SeenAt, s.Session}).compare(horizon) > 0 || !full && !late {
 				return fmt.Errorf("it forgets session %d, last seen at %d, of %d, and says to have "+

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -54,7 +55,7 @@ type toSave struct {
 // turns is what is remembered of the processes of a group. None of it is ever ranged over.
 type turns struct {
 	asked  map[askedOf]protocol.Instant // when it was asked last
-	pulls  map[askedOf]bool             // fetches that have begun
+	pulls  map[process]*fetch           // the last one that has begun
 	saves  map[toSave]bool
 	spoken map[spoken][]byte  // the answers
 	last   map[process]uint64 // the last entry of its journal that was looked at
@@ -107,13 +108,13 @@ func (g *group) asksAnew(h *Holder, t *Turn) error {
 			}
 			g.turns.asked[q] = t.Tick
 		case peerv1.Kind_RAFT_PULL:
-			if g.turns.pulls[q] {
+			isNew, err := g.fetches(process{h.Member, t.Life}, m)
+			if err != nil {
+				return err
+			}
+			if !isNew {
 				continue
 			}
-			if g.turns.pulls == nil {
-				g.turns.pulls = map[askedOf]bool{}
-			}
-			g.turns.pulls[q] = true
 			has := h.Records[raftApplied]
 			if !t.Votes {
 				has, _ = t.Journal([]byte(raftBasis))
@@ -125,6 +126,41 @@ func (g *group) asksAnew(h *Holder, t *Turn) error {
 		}
 	}
 	return nil
+}
+
+// fetch is one of a state, in pages.
+type fetch struct {
+	op, epoch, above uint64
+	known            []uint32 // incarnations
+	after            []byte   // of the page that was asked for last
+	asked            int      // how often that was
+}
+
+// fetches judges a question for a page, and reports whether a fetch begins with it: one that makes no progress goes on
+// as long as its page was asked for once, unless it asks somebody whose disk was lost since.
+func (g *group) fetches(who process, m *peerv1.Message) (isNew bool, err error) {
+	if g.turns.pulls == nil {
+		g.turns.pulls = map[process]*fetch{}
+	}
+	now := &fetch{
+		op: m.Op, epoch: m.Epoch, above: field.Number(m.Raft, pullAbove), known: m.Known,
+		after: field.Part(m.Raft, pullAfter), asked: 1,
+	}
+	last := g.turns.pulls[who]
+	g.turns.pulls[who] = now
+	switch {
+	case last == nil || last.epoch != now.epoch:
+		return true, nil
+	case last.op == now.op:
+		if bytes.Equal(last.after, now.after) {
+			now.asked += last.asked
+		}
+		return false, nil
+	case last.asked == 1 && last.above == now.above && slices.Equal(last.known, now.known):
+		return true, fmt.Errorf("begins to fetch anew what came after entry %d, and has asked once for the page after %q",
+			now.above, last.after)
+	}
+	return true, nil
 }
 
 // waits judges what waits for the disk: that does not have what it rests on.

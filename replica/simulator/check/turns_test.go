@@ -17,12 +17,12 @@ func TestQuestionsOfATurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	records[raftApplied] = applied
-	pull := func(above uint64) *peerv1.Message {
+	pull := func(above, op uint64, known ...uint32) *peerv1.Message {
 		raw, err := (&peerv1.RaftPull{Above: above}).MarshalVT()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &peerv1.Message{Kind: peerv1.Kind_RAFT_PULL, Raft: raw}
+		return &peerv1.Message{Kind: peerv1.Kind_RAFT_PULL, Op: op, Known: known, Raft: raw}
 	}
 	gather := &peerv1.Message{Kind: peerv1.Kind_GATHER, Timestamp: 3}
 	for name, c := range map[string]struct {
@@ -32,8 +32,11 @@ func TestQuestionsOfATurn(t *testing.T) {
 	}{
 		"again after Retry":      {[]*peerv1.Message{gather, gather}, time.Second, false},
 		"again at the next tick": {[]*peerv1.Message{gather, gather}, time.Second / 4, true},
-		"what it lacks":          {[]*peerv1.Message{pull(7)}, 0, false},
-		"all":                    {[]*peerv1.Message{pull(0)}, 0, true},
+		"what it lacks":          {[]*peerv1.Message{pull(7, 1)}, 0, false},
+		"all":                    {[]*peerv1.Message{pull(0, 1)}, 0, true},
+		"what was asked twice":   {[]*peerv1.Message{pull(7, 1), pull(7, 1), pull(7, 2)}, time.Second, false},
+		"what was asked once":    {[]*peerv1.Message{pull(7, 1), pull(7, 2)}, time.Second, true},
+		"of one without a disk":  {[]*peerv1.Message{pull(7, 1), pull(7, 2, 1, 2)}, time.Second, false},
 	} {
 		var l Logs
 		l.begin(0)

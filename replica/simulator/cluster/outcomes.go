@@ -41,7 +41,8 @@ func (nd *Node) judgeOutcome(who asked, result register.Result) {
 	if w.Environment.Partitioned != nil {
 		return
 	}
-	if t.Sessions == 0 && t.SessionsFor == 0 && t.Answers == 0 && t.AnswerBytes == 0 && w.largest <= keptForSure {
+	if t.Sessions == 0 && t.SessionsFor == 0 && t.Answers == 0 && t.AnswerBytes == 0 &&
+		t.AllAnswerBytes == 0 && w.largest <= keptForSure {
 		breaks("though few were to be")
 	}
 	shard := nd.place(op.Key)

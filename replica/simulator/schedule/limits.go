@@ -31,6 +31,9 @@ func (s *Schedule) drawLimits(options Options) {
 	if log := kernel.NewStream(s.Seed, kernel.ForLimits, 2); log.Chance(300) {
 		s.Environment.Tuning.Uncommitted = []int{1, 64, 256}[log.Below(3)]
 	}
+	if answers := kernel.NewStream(s.Seed, kernel.ForLimits, 7); answers.Chance(300) {
+		s.Environment.Tuning.AllAnswerBytes = []int{1, 16, 64}[answers.Below(3)]
+	}
 	if coarse := kernel.NewStream(s.Seed, kernel.ForLimits, 4); coarse.Chance(300) {
 		s.Environment.Coarse = s.Environment.Retry * time.Duration(1+coarse.Below(4))
 	}
