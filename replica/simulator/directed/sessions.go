@@ -162,3 +162,15 @@ func HalfWritesInShards(seed uint64) schedule.Schedule {
 	s.Environment.Shards = len(HalfKeys)
 	return s
 }
+
+// HalfWritesOnSlowDisks is HalfWrites with disks that take longer than a message to the other side and back: what a
+// member tells before its disk has what that rests on, others act on while it is not there.
+func HalfWritesOnSlowDisks(seed uint64) schedule.Schedule {
+	s := HalfWrites(seed)
+	draw := kernel.NewStream(seed, kernel.ForSlowDisk, 0)
+	for i := range s.Environment.Disks {
+		low := draw.Between(10*time.Millisecond, 100*time.Millisecond)
+		s.Environment.Disks[i] = schedule.Window{Low: low, High: 2 * low}
+	}
+	return s
+}
