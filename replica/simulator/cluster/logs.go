@@ -103,7 +103,8 @@ func (nd *Node) judgeStored(shard int, b protocol.Batch) {
 // forgetful reports whether members without partitions remember so few sessions, or answers, that some are forgotten.
 func (w *Cluster) forgetful() bool {
 	t := &w.Environment.Tuning
-	return w.Environment.Partitioned == nil && (t.Sessions != 0 || t.SessionsFor != 0 || t.Answers != 0)
+	return w.Environment.Partitioned == nil && (t.Sessions != 0 || t.SessionsFor != 0 || t.Answers != 0 ||
+		t.AllAnswerBytes != 0)
 }
 
 // JudgeStates judges that the states of members are the same after the same entry of the log, of protocols that

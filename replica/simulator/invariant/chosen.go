@@ -34,6 +34,7 @@ func (r *Run) Votes(id view.MemberID, b protocol.Batch) {
 }
 
 func (r *Run) noteVote(id view.MemberID, key, raw []byte) {
+	r.shows(key[1:], field.Part(raw, 8))
 	v := voteOf(key, raw)
 	if v.epoch == 0 || v.Ballot == (base.Ballot{}) {
 		return

@@ -44,6 +44,7 @@ type Run struct {
 	voted     map[proposal][]view.MemberID      // and voted in it
 	proposed  map[proposal]choice               // what was proposed in it
 	held      map[held]bool                     // what a quorum has
+	tables    map[table]bool                    // that were shown
 	chosen    map[string]choice                 // by key: the latest choice that is known
 	final     map[tag]bool                      // of Gus
 	committed map[string]bool                   // by the key of an instance's record

@@ -61,6 +61,7 @@ func (r *Run) propose(s Speaker, m *peerv1.Message, disks Disks) {
 				"have promised",
 				p.Number, m.Key, r.granted[p], is.promised)
 		}
+		r.makesTable(s, m)
 		next := choice{p.Number, m.Timestamp, m.RmwPaxos.GetTable()}
 		if r.proposed == nil {
 			r.proposed = map[proposal]choice{}
