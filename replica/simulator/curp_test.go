@@ -109,6 +109,13 @@ func mustFindInCURP(t *testing.T, hunts []curpHunt) {
 	}
 }
 
+// staleWithoutBackups has half of the reads of masters without backups be stale.
+func staleWithoutBackups(seed uint64) schedule.Schedule {
+	s := directed.NoBackups(seed)
+	s.DrawStale(500)
+	return s
+}
+
 // The protocol's scripts show each step by step. Where clients come to see it too seldom, what members say counts.
 func TestMistakesOfCURPAreFound(t *testing.T) {
 	t.Parallel()
@@ -147,6 +154,7 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"curp/backup-first", directed.BackupReads, 0, 500, ""},
 		{"curp/no-guard", directed.BackupReads, 0, 500, ""},
 		{"curp/restart-without-replay", directed.NoBackups, 0, 200, ""},
+		{"curp/stale-alone", staleWithoutBackups, 0, 300, check.Breach},
 		{"curp/serve-after-loss", directed.EmptyDisks, 0, 200, ""},
 		{"curp/count-learner", directed.CopiesInPages, 0, 200, ""},
 		{"store/expire-in-replay", directed.SessionsForgotten, 0, 200, ""},

@@ -146,12 +146,13 @@ func (m *master) onRead(from view.MemberID, msg *peerv1.Message) {
 // for a sync of it. How old it may be is bounded by the lease: some time within that before the read began, and before
 // its answer, the register had this value. That is counted in true time, which no clock within protocol.DriftBound runs
 // ahead of. The master answers under its lease, and as long as the oldest entry that is not synced came within the
-// bound.
+// bound. Without backups other reads wait for this member's disk alone, and may be answered before what is synced is
+// known to be as much: one that may be stale waits as they do, or it would go back behind them.
 func (m *master) answerRead(from view.MemberID, msg *peerv1.Message) {
 	at := m.touched[string(msg.Key)]
 	c := &peerv1.Curp{Answer: m.store.Read(msg.Key, m.store.Last()), Commit: max(m.store.Commit, at)}
 	reply := m.message(peerv1.Kind_MASTER_READ_REPLY, msg.Op, c)
-	if at > m.store.Commit && msg.Curp.Stale && m.behind() < shorter(m.Config.Sync.Lease) {
+	if at > m.store.Commit && msg.Curp.Stale && len(m.partition.Backups) > 0 && m.behind() < shorter(m.Config.Sync.Lease) {
 		m.Took(pathReadStale)
 		c.Answer, c.Commit, at = m.store.ReadApplied(msg.Key, m.store.Commit), m.store.Commit, 0
 	}

@@ -173,7 +173,7 @@ func (nd *Node) handOver(position int) {
 			if who.barrier != nil {
 				continue // the whole begins anew
 			}
-			who.goesOn, who.known = true, who.known || r.Resume != nil
+			who.goesOn, who.known, who.floor = true, who.known || r.Resume != nil, 0
 			nd.Asked[r.Handle] = who
 			w.Took("change.resumed")
 			nd.Shards[i].Protocol.Submit(r)

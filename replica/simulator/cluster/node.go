@@ -92,6 +92,7 @@ type shard struct {
 	leased    protocol.Instant         // a lease that was held against what was promised for it
 	heard     map[view.MemberID]*heard // witnesses, by this process; never ranged over
 	empty     bool                     // it began on an empty disk
+	answered  map[string]uint64        // the latest entries whose values reads were answered with, by key (reads.go); never ranged over
 	behind    behind
 	looks     looks
 	before    uint64 // batches of the disk, when faults ended, or a process started after that
@@ -202,7 +203,7 @@ func (nd *Node) begin(continued bool) {
 		s.started, s.empty = nd.Clock.Read(w.Now), Batches(s.Disk.Records) == 0 && !nd.Config.Bootstrap
 		s.elections, s.notes, s.heard, s.behind, s.looks = elections{}, nd.notesOf(s), nil, behind{}, looks{}
 		s.known, s.fetching = nd.knownOf(s), fetching{}
-		s.spreads = check.Spreads{}
+		s.spreads, s.answered = check.Spreads{}, nil
 		nd.tell(s, s.started)
 		nd.flush(i)
 	}

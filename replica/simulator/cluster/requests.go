@@ -22,6 +22,7 @@ type asked struct {
 	served   bool             // the member voted, or asked whether it may, when the operation came
 	goesOn   bool             // from an earlier view: the round trips there are not counted
 	known    bool             // and others may know of it
+	floor    uint64           // of a read: what its member had answered of its key when it came (reads.go)
 }
 
 // requested handles the arrival of an attempt of a client.
@@ -84,6 +85,7 @@ func (nd *Node) complete(completions []protocol.Completion) {
 		delete(nd.Asked, c.Handle)
 		nd.judgePatience(&who, c.Result)
 		nd.judgeRefusal(&who, c.Result)
+		nd.judgeRead(&who, c.Result)
 		nd.holdAnswer(&who, c)
 		nd.holdTrips(&who, c)
 		if who.barrier != nil {
@@ -142,6 +144,7 @@ func (nd *Node) request(shard int, op register.Operation, who asked, deadline, n
 	nd.handle++
 	s := nd.Shards[shard]
 	who.shard, who.kind, who.key, who.deadline, who.served = shard, op.Kind, op.Key, deadline, nd.serves(s)
+	who.floor = nd.answeredUpTo(shard, &op)
 	nd.Asked[nd.handle] = who
 	nd.tell(s, now)
 	s.Protocol.Submit(protocol.Request{Handle: nd.handle, Operation: op, Deadline: deadline})
