@@ -63,6 +63,7 @@ var kinds = []Kind{
 	{"sessions-out-of-order", sessions, three, "requests of a session come in another order", of(SessionsOutOfOrder)},
 	{"half-writes", []string{"gryffrsc"}, five, "a session has read a write that few hold", of(HalfWrites)},
 	{"half-writes-in-shards", []string{"gryffrsc"}, five, "the same with keys of two shards", of(HalfWritesInShards)},
+	{"half-writes-read-on", []string{"gryffrsc"}, five, "the same, and another writes with the same timestamp", of(HalfWritesReadOn)},
 	{"half-writes-on-slow-disks", []string{"gryffrsc"}, five, "the same, and a round trip is over sooner", of(HalfWritesOnSlowDisks)},
 
 	{"lost-leaders", nil, nil, "a member is lost, perhaps with others, after few have heard it", LostLeaders},

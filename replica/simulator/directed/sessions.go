@@ -1,6 +1,7 @@
 package directed
 
 import (
+	"slices"
 	"time"
 
 	"github.com/georegister/georegister/replica/register"
@@ -172,5 +173,40 @@ func HalfWritesOnSlowDisks(seed uint64) schedule.Schedule {
 		low := draw.Between(10*time.Millisecond, 100*time.Millisecond)
 		s.Environment.Disks[i] = schedule.Window{Low: low, High: 2 * low}
 	}
+	if draw.Chance(500) { // who has read moves on at once, and writes where nobody has what was read
+		reader := halfReader(&s)
+		at := reader.Operations[0].At + time.Millisecond
+		reader.Asides = []schedule.Aside{{At: at, Kind: schedule.AsideMove, Whom: 2 + draw.Below(3)}}
+		write := register.Operation{Kind: register.Write, Key: HalfKeys[0], Value: register.Value("moved")}
+		reader.Operations = append(reader.Operations[:1], schedule.Planned{At: at, Operation: write})
+	}
+	return s
+}
+
+// halfReader is the session of HalfWrites that reads first.
+func halfReader(s *schedule.Schedule) *schedule.Plan {
+	return &s.Clients[slices.IndexFunc(s.Clients, func(p schedule.Plan) bool {
+		return p.Operations[0].Operation.Kind == register.Read
+	})]
+}
+
+// HalfWritesReadOn is HalfWrites in which what the reader writes back gets no further for some time, while somebody who
+// has not heard of it writes that key, too, with the same timestamp, and the reader's site reads on.
+func HalfWritesReadOn(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	s := HalfWrites(seed)
+	draw, reader := kernel.NewStream(seed, kernel.ForSlowDisk, 1), halfReader(&s)
+	read := reader.Operations[0]
+	cut := read.At + 40*ms - draw.Between(0, 5*ms)
+	s.Faults = append(s.Faults, faults.Fault{Kind: faults.Loss, Node: 1, At: cut, For: draw.Between(5*ms, 15*ms), Rate: 1000})
+	reader.Asides, reader.Operations = nil, reader.Operations[:1]
+	write := register.Operation{Kind: register.Write, Key: read.Operation.Key, Value: register.Value("unheard")}
+	s.Clients = append(s.Clients, schedule.Plan{Home: 2 + draw.Below(3), Operations: []schedule.Planned{
+		{At: read.At + draw.Between(0, 100*ms), Operation: write},
+	}})
+	for at := read.At + 50*ms; at < read.At+250*ms; at += draw.Between(10*ms, 20*ms) {
+		s.Clients = append(s.Clients, schedule.Plan{Home: 1, Operations: []schedule.Planned{{At: at, Operation: read.Operation}}})
+	}
+	s.SortFaults()
 	return s
 }

@@ -30,6 +30,9 @@ func (n name) String() string {
 // name holds what a message names against what was said under that name before, by whomever: a carstamp has one value,
 // also that which a write of Gus began with, a ballot one state, and a fragment of a large value one content.
 func (r *Run) name(s Speaker, m *peerv1.Message) {
+	if read := m.Kind == peerv1.Kind_READ1 || m.Kind == peerv1.Kind_READ1_REPLY; read && m.Same && len(m.Value) > 0 {
+		r.broken(s.ID, "says %v of key %q without its value, and brings %d bytes", m.Kind, m.Key, len(m.Value))
+	}
 	switch m.Kind {
 	case peerv1.Kind_READ1: // ABD's brings no value along, nor does Gryff's if that is large
 		if m.Present && !m.Same {
