@@ -71,6 +71,8 @@ func (s *Script) mixed(key string) register.Operation {
 		}
 		if short := s.Large - len(unique); short > 0 && s.count%2 == 0 {
 			unique = strings.Repeat("0", short) + unique // the same integer
+		} else if s.Large > 0 && s.count%10 == 1 {
+			unique = "\xc1\x00" + unique // as what stands for a large value begins, and such a small one
 		}
 		s.last[key] = register.Value(unique)
 		return register.Operation{Kind: register.Write, Key: key, Value: register.Value(unique)}
