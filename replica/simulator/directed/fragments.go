@@ -143,6 +143,8 @@ func HeldBackInAChange(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s, draw := Pentagon(seed)
 	s.Environment.Losses, s.Environment.Data = 1, 3
+	// For as long the next disk is asked for nothing, and a write is held back.
+	s.Environment.Retry, s.Environment.Suspect = 120*ms, 360*ms
 	begin := 100 * ms
 	lost, away := 1+draw.Below(3), 4
 	for other := range 5 { // who loses its disk is soon heard of with the next one

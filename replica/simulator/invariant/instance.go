@@ -76,6 +76,9 @@ func (r *Run) accept(s Speaker, m *peerv1.Message, disks Disks) {
 			n++
 		}
 	}
+	if p.since < s.View.Since { // members have changed since: an agreement from before says nothing any more
+		n = 0
+	}
 	if n < electorate.Size()/2 {
 		r.broken(s.ID, "recovers %s, which nobody has accepted and only %d members have agreed to beside its coordinator",
 			show(key), n)
