@@ -69,8 +69,9 @@ func ChangesUnheard(seed uint64) schedule.Schedule {
 }
 
 // SidesApart makes a schedule of a joint view that lasts for some time, in which two of three members are exchanged.
-// Again and again those who come are cut off, or those who leave, and what is asked of them is late or lost, while
-// all write and read few keys, and one of the three stops for a while.
+// Again and again those who come are cut off, or those who leave, and what is asked of them is late or lost, or each
+// message to those who come is lost now and then, while all write and read few keys, and one of the three stops for a
+// while.
 func SidesApart(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s, draw := Triangle(seed)
@@ -91,10 +92,19 @@ func SidesApart(seed uint64) schedule.Schedule {
 		})
 		at += cut + draw.Between(20*ms, 80*ms)
 	}
+	keys := 3
+	if losses := kernel.NewStream(seed, kernel.ForSchedule, 33); losses.Chance(500) {
+		s.Faults, keys = s.Faults[:2], 1
+		for newcomer := 3; newcomer < 5; newcomer++ {
+			s.Faults = append(s.Faults, faults.Fault{
+				Kind: faults.Loss, Node: newcomer, At: 100 * ms, For: 900 * ms, Rate: 300 + losses.Below(300),
+			})
+		}
+	}
 	for home := range 3 {
 		writes := 0
 		work(&s, draw, home, 10*ms, 1100*ms, 5*ms, 50*ms, func() register.Operation {
-			op := register.Operation{Kind: register.Read, Key: schedule.MixedPrefix + strconv.Itoa(draw.Below(3))}
+			op := register.Operation{Kind: register.Read, Key: schedule.MixedPrefix + strconv.Itoa(draw.Below(3)%keys)}
 			if draw.Chance(500) {
 				writes++
 				op.Kind, op.Value = register.Write, register.Value(strconv.Itoa(1000*home+writes))
@@ -102,7 +112,7 @@ func SidesApart(seed uint64) schedule.Schedule {
 			return op
 		})
 		work(&s, draw, home, 10*ms, 1100*ms, 5*ms, 50*ms, func() register.Operation {
-			return register.Operation{Kind: register.Read, Key: schedule.MixedPrefix + strconv.Itoa(draw.Below(3))}
+			return register.Operation{Kind: register.Read, Key: schedule.MixedPrefix + strconv.Itoa(draw.Below(3)%keys)}
 		})
 	}
 	s.Settle = 1200 * ms
