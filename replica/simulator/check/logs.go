@@ -38,6 +38,8 @@ type Logs struct {
 type group struct {
 	leaders   map[uint64]view.MemberID // by term
 	votes     map[vote]uint64          // for whom
+	grants    map[grant]uint32         // votes, and for which disk
+	elected   map[grant]bool           // leaders, of whom no voter is named
 	disks     map[vote]reckoning       // that a candidate, and then a leader, counts with
 	entries   map[entryID]entry
 	told      map[entryID]uint64                         // terms of entries, by index and the term of who leads with them
@@ -213,7 +215,8 @@ func (l *Logs) Sends(h *Holder, to view.MemberID, m *peerv1.Message, turn uint64
 		}
 		r.epoch = m.Epoch
 		g := l.begin(h.Shard)
-		if err = cmp.Or(g.sends(l, h, r, held), g.counts(h, r, m.Known, turn), g.recovers(h, r)); err == nil {
+		if err = cmp.Or(g.sends(l, h, r, held), g.counts(h, r, m.Known, turn), g.elects(h, to, r, m.Known),
+			g.recovers(h, r)); err == nil {
 			err = l.applies(h)
 		}
 	case peerv1.Kind_RAFT_READ_REPLY, peerv1.Kind_EXECUTED:
