@@ -1,73 +1,144 @@
 package explorer
 
 import (
+	"encoding/binary"
 	"slices"
-	"sort"
 )
 
-// A batch that became durable at once, and turns out to make a difference, lingers from then on: the states are missing
-// in which it is late. The others are right, and stay. So the exploration goes on from each state in which a choice had
-// that batch become durable at once: its choices are taken again. Each time that this happens a pass begins.
+// A message that was dropped, or a batch that became durable at once, and turns out to make a difference, is kept, or
+// lingers, from then on: the states are missing in which the message is under way, or the batch is late. The others are
+// right, but for operations that do not end because a message is missing, and stay. So the exploration goes on from each
+// state in which a choice left that out: its choices are taken again. Each time that this happens a pass begins.
 
-// late are the states in which choices had batches become durable at once, and where passes begin.
+// late are the states in which choices left something out.
 type late struct {
-	states map[uint32][]uint32 // by the local state whose batch it was, ascending in each pass
-	passes []uint32            // how many states there were when each began, but for the first
+	batches  map[uint32]*numbers // by the local state whose batch became durable at once
+	messages map[uint32]*numbers // by the message that was dropped
 }
 
-func (l *late) note(local, state uint32) {
-	if l.states == nil {
-		l.states = map[uint32][]uint32{}
-	}
-	if all := l.states[local]; len(all) == 0 || all[len(all)-1] != state {
-		l.states[local] = append(all, state)
+// numbers is a list of states, each as its difference from the one before: most are small.
+type numbers struct {
+	last        uint32
+	differences []byte
+	count       int
+}
+
+func (n *numbers) add(state uint32) {
+	if n.count == 0 || n.last != state {
+		n.differences = binary.AppendVarint(n.differences, int64(state)-int64(n.last))
+		n.last = state
+		n.count++
 	}
 }
 
-// pass is that in which a state was found.
-func (l *late) pass(state uint32) uint32 {
-	return uint32(sort.Search(len(l.passes), func(i int) bool { return l.passes[i] > state }))
+// appendTo appends the numbers to a list.
+func (n *numbers) appendTo(all []uint32) []uint32 {
+	last := int64(0)
+	for rest := n.differences; len(rest) > 0; {
+		difference, size := binary.Varint(rest)
+		last, rest = last+difference, rest[size:]
+		all = append(all, uint32(last))
+	}
+	return all
 }
 
-// resume begins a pass in which the batches of some local states linger, and reports whether there are any.
-func (s *search) resume(locals []uint32) bool {
-	if len(locals) == 0 {
-		return false
+// note notes what a choice of a state left out.
+func (l *late) note(w *world, state uint32) {
+	if l.batches == nil {
+		l.batches, l.messages = map[uint32]*numbers{}, map[uint32]*numbers{}
 	}
-	s.late.passes = append(s.late.passes, uint32(len(s.visited.found)))
-	s.locals.pass++
-	var again []uint32
-	for _, n := range locals {
-		again = append(again, s.late.states[n]...)
-		delete(s.late.states, n)
+	for _, local := range w.hastened {
+		add(l.batches, local, state)
 	}
+	for _, m := range w.dropped {
+		add(l.messages, m, state)
+	}
+}
+
+func add(to map[uint32]*numbers, key, state uint32) {
+	all, some := to[key]
+	if !some {
+		all = &numbers{}
+		to[key] = all
+	}
+	all.add(state)
+}
+
+// take takes the states out that were noted for some keys.
+func take(from map[uint32]*numbers, keys, all []uint32) []uint32 {
+	for _, key := range keys {
+		if noted, some := from[key]; some {
+			all = noted.appendTo(all)
+			delete(from, key)
+		}
+	}
+	return all
+}
+
+// examined is what came of examining what was left out.
+type examined int
+
+const (
+	complete  examined = iota // it makes no difference
+	resumes                   // the exploration goes on from where it was left out
+	startOver                 // that is where nearly everything is
+)
+
+// examine examines all that was left out, and goes on from where that makes a difference.
+func (s *search) examine() examined {
+	messages, batches := s.unspent(), s.unhastened()
+	s.examined = 2 * len(s.states)
+	if len(messages)+len(batches) == 0 {
+		return complete
+	}
+	if s.ordered && len(messages) > 0 { // the plain order is another one with them
+		return startOver
+	}
+	again := take(s.late.messages, messages, take(s.late.batches, batches, nil))
 	slices.Sort(again)
-	for _, state := range slices.Compact(again) {
+	again = slices.Compact(again)
+	if 2*len(again) > len(s.visited.found) {
+		return startOver
+	}
+	s.locals.pass++
+	for _, state := range again {
 		s.restore(state)
+		s.hastened = s.hastened[:0]
+		s.late.note(s.world, state)
 		s.words = s.from.encode(s.words[:0])
 		s.waiting[s.levels[state]].add(state, s.words)
 	}
-	return s.next()
+	s.next()
+	return resumes
 }
 
-// restore makes from a state that was found. Messages that are spent are dropped at the end alone, as more of them may
-// be known to be by now.
+// restore makes from a state that was found, with all that is under way by what is known now.
 func (s *search) restore(number uint32) {
 	s.from.copyFrom(s.initial)
 	s.repeat(s.path(number), func(c choice) { s.world.do(&s.from, c) })
+	s.dropped = s.dropped[:0]
 	s.world.drop(&s.from)
 }
 
-// repeat has do take the steps of a path. Each is taken as it was in its pass; where messages have a plain order, there
-// is one pass, and what was dropped is again.
+// repeat has do take the steps of a path. Each is taken as it was in its pass; where messages have a plain order, what
+// was dropped is again.
 func (s *search) repeat(path []uint32, do func(choice)) {
 	pass := s.locals.pass
 	s.again = !s.ordered
 	for _, at := range path {
-		s.locals.pass = s.late.pass(at)
+		s.locals.pass = s.passes[at]
 		do(s.by[at])
 	}
 	s.again, s.locals.pass = false, pass
+}
+
+// settleWhole is what is wrong with where a state leads to with all that is under way.
+func (s *search) settleWhole(number uint32) *Failure {
+	s.restore(number)
+	s.settler.visited = visited{} // of the state without
+	f := s.settle(s.ctx, &s.from)
+	s.last, s.settled = nil, s.steps
+	return f
 }
 
 // restart has all batches that linger do so from the first pass on.

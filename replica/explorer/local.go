@@ -27,8 +27,8 @@ type locals struct {
 	never       bitSet            // those of them that are not even where they did something before
 
 	// lingering are the minds of members whose oldest batch must not become durable at once, and since which pass.
-	lingering map[digest.State]uint32
-	pass      uint32 // the present one
+	lingering map[digest.State]uint16
+	pass      uint16 // the present one
 
 	messages      []message
 	messageOf     map[string]uint32
@@ -111,7 +111,7 @@ func newLocals(scope *Scope) *locals {
 	l := &locals{
 		scope: scope, functions: register.NewRegistry(), digester: digest.New(),
 		numbers: map[digest.State]uint32{}, table: map[uint64]uint32{},
-		messageOf: map[string]uint32{}, lingering: map[digest.State]uint32{}, resultOf: map[string]uint32{},
+		messageOf: map[string]uint32{}, lingering: map[digest.State]uint16{}, resultOf: map[string]uint32{},
 	}
 	l.views, _ = scope.views() // Check has seen to it that there are some
 	return l

@@ -27,7 +27,7 @@ func (s *search) scout() {
 			vain = 0
 		}
 		if vain == walksInVain || len(s.states) > examined {
-			if some := s.unspent(); len(s.unhastened()) > 0 || some {
+			if unspent := s.unspent(); len(s.unhastened())+len(unspent) > 0 {
 				vain = 0
 			}
 			examined = 2 * len(s.states)
@@ -45,7 +45,7 @@ func (s *search) walk(draw *rand.Rand) {
 		if len(s.all) == 0 {
 			return
 		}
-		s.hastened = s.hastened[:0]
+		s.hastened, s.dropped = s.hastened[:0], s.dropped[:0]
 		if d := s.world.do(&s.to, s.all[draw.IntN(len(s.all))].choice); d.fault != nil {
 			return // to find what goes wrong is the exploration's
 		}

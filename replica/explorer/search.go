@@ -41,7 +41,9 @@ type search struct {
 	visited visited
 	parents []uint32 // of a state that was found, the one from which, and how
 	by      []choice
-	levels  []uint8 // its deviations
+	passes  []uint16 // in which the exploration came to it in this way (late.go)
+	levels  []uint8  // its deviations
+	ends    bitSet   // states in which nothing was left to happen
 
 	level    uint8
 	waiting  []frontier // by deviations: states from which it has not gone on, in the order in which they were found
@@ -106,7 +108,7 @@ func newSearch(ctx context.Context, scope *Scope, options Options) *search {
 	}
 }
 
-// explore runs until nothing was dropped that is not spent.
+// explore runs until nothing was left out that makes a difference.
 func (s *search) explore() {
 	for !s.run() {
 		s.forget()
@@ -116,7 +118,7 @@ func (s *search) explore() {
 
 // forget has nothing have been explored. What inputs make of local states stays known.
 func (s *search) forget() {
-	s.visited, s.parents, s.by, s.levels = visited{}, nil, nil, nil
+	s.visited, s.parents, s.by, s.passes, s.levels, s.ends = visited{}, nil, nil, nil, nil, nil
 	s.level, s.waiting, s.current = 0, nil, 0
 	s.late = late{}
 	s.restart()
@@ -127,7 +129,7 @@ func (s *search) forget() {
 	s.settler.visited = visited{}
 }
 
-// run explores level by level. It is false if messages were dropped that are not spent: all is to be done again.
+// run explores level by level. It is false if so much was left out that all is to be done again.
 func (s *search) run() bool {
 	s.find(s.initial, 0, 0, 0)
 	for {
@@ -144,11 +146,12 @@ func (s *search) run() bool {
 			// What else goes wrong is a run, whatever was left out.
 			doubtful := f != nil && (f.Class == Stuck || f.Class == Unbounded)
 			if doubtful || f == nil && len(s.states) > s.examined {
-				if s.unspent() {
+				if s.examine() == startOver {
 					return false
 				}
-				s.resume(s.unhastened())
-				s.examined = 2 * len(s.states)
+			}
+			if doubtful && !s.ordered {
+				f = s.settleWhole(number)
 			}
 			if f != nil {
 				s.fail(f, s.path(number), s.last, s.settled)
@@ -158,10 +161,10 @@ func (s *search) run() bool {
 		if s.next() {
 			continue
 		}
-		if s.unspent() {
+		switch s.examine() {
+		case startOver:
 			return false
-		}
-		if !s.resume(s.unhastened()) {
+		case complete:
 			s.report.Complete = true
 			return true
 		}
@@ -196,10 +199,10 @@ func (s *search) expand(number uint32) *Failure {
 	s.all, goesOn = s.world.options(&s.from, s.all[:0])
 	for _, o := range s.all {
 		s.to.copyFrom(&s.from)
-		s.hastened = s.hastened[:0]
+		s.hastened, s.dropped = s.hastened[:0], s.dropped[:0]
 		d := s.world.do(&s.to, o.choice)
-		for _, local := range s.hastened {
-			s.late.note(local, number)
+		if !s.ordered {
+			s.late.note(s.world, number)
 		}
 		switch {
 		case d.fault != nil:
@@ -216,7 +219,10 @@ func (s *search) expand(number uint32) *Failure {
 		s.find(&s.to, number, o.choice, deviated(s.level, o.deviates))
 	}
 	if !goesOn {
-		s.report.Ends++
+		if !s.ends.has(number) {
+			s.ends.set(number)
+			s.report.Ends++
+		}
 		if f := s.settle(s.ctx, &s.from); f != nil {
 			s.last, s.settled = nil, s.steps
 			return f
@@ -254,10 +260,11 @@ func (s *search) find(found *state, parent uint32, by choice, level uint8) {
 	switch {
 	case isNew:
 		s.parents, s.by, s.levels = append(s.parents, parent), append(s.by, by), append(s.levels, level)
+		s.passes = append(s.passes, s.locals.pass)
 	case s.levels[n] <= level:
 		return
 	default: // with fewer deviations than before
-		s.parents[n], s.by[n], s.levels[n] = parent, by, level
+		s.parents[n], s.by[n], s.levels[n], s.passes[n] = parent, by, level, s.locals.pass
 	}
 	for int(level) >= len(s.waiting) {
 		s.waiting = append(s.waiting, frontier{})

@@ -11,10 +11,10 @@ import (
 // makes no difference, so it is dropped, and with it half of the global states.
 //
 // That it does no more now is worked out; that it will not do more later is assumed at first, and examined once the
-// local states are known that come later. If it does more in one of them, the message is kept, and everything is
-// explored again. No order is left out by that: take the first delivery of a dropped message that would have done
-// something. All that came before it was explored, so its local state was examined; and if it was answered, what it was
-// dropped with was, too.
+// local states are known that come later. If it does more in one of them, the message is kept from then on, and the
+// exploration goes on from where it was dropped (late.go). No order is left out by that: take the first delivery of a
+// dropped message that would have done something. All that came before it was explored, so its local state was
+// examined; and if it was answered, what it was dropped with was, too.
 
 // spending is what a message that is spent may still do.
 type spending int
@@ -41,7 +41,7 @@ func (w *world) spent(s *state, m uint32, follows int) bool {
 	}
 	t := *w.step(at, chosen(deliver, m))
 	if t.nothing(at) && (!w.kept[silent].has(m) || !w.never.has(m) && w.over(at, m)) {
-		w.states[at].dropped[silent].set(m)
+		w.drops(at, m, silent)
 		return true
 	}
 	if follows == maxAnswers || w.kept[answered].has(m) || !t.answers(at) {
@@ -59,8 +59,14 @@ func (w *world) spent(s *state, m uint32, follows int) bool {
 			return false
 		}
 	}
-	w.states[at].dropped[answered].set(m)
+	w.drops(at, m, answered)
 	return true
+}
+
+// drops notes that a message is taken to be spent in a local state.
+func (w *world) drops(at, m uint32, how spending) {
+	w.states[at].dropped[how].set(m)
+	w.dropped = append(w.dropped, m)
 }
 
 // over reports whether a message that does nothing in a local state did something before it, as far as is known: what
@@ -85,15 +91,15 @@ func (l *locals) concerns(process int, m uint32, follows int) bool {
 		func(answer uint32) bool { return l.concerns(process, answer, follows+1) })
 }
 
-// unspent examines all messages that were dropped, and reports whether some must be kept.
-func (l *locals) unspent() (some bool) {
+// unspent examines all messages that were dropped, and returns those that must be kept.
+func (l *locals) unspent() (all []uint32) {
 	for how := range spendings {
-		some = l.unspentAs(how) || some
+		all = append(all, l.unspentAs(how)...)
 	}
-	return some
+	return all
 }
 
-func (l *locals) unspentAs(how spending) (some bool) {
+func (l *locals) unspentAs(how spending) (all []uint32) {
 	known, kept := uint32(len(l.states)), slices.Clone(l.kept[silent])
 	gone := make([]bitSet, known) // what was dropped in a local state or before it
 	var waiting []uint32          // each of them once
@@ -122,7 +128,7 @@ func (l *locals) unspentAs(how spending) (some bool) {
 						l.never.set(m)
 					}
 					l.kept[how].set(m)
-					some = true
+					all = append(all, m)
 				}
 			}
 			if !waits[to] {
@@ -130,7 +136,7 @@ func (l *locals) unspentAs(how spending) (some bool) {
 			}
 		}
 	}
-	return some
+	return all
 }
 
 // allowed reports whether a message that was dropped does no more in a local state than it may.

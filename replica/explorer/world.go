@@ -30,6 +30,7 @@ type world struct {
 	settles    bool      // what happens is not explored, but brings everything to rest
 	again      bool      // what happens has been explored
 	hastened   []uint32  // the local states whose batches became durable at once in the present step
+	dropped    []uint32  // the messages that were taken to be spent in the present step
 }
 
 func newWorld(scope *Scope, ordered bool) *world {
