@@ -135,3 +135,33 @@ func TestTheLastWitnessDoesNotRetire(t *testing.T) {
 		}
 	}
 }
+
+// A lost quorum was given up with all witnesses. Newcomers come before any witness does: that has a higher ID, and
+// can't be taken on before them. Nothing that they need is missing.
+func TestNewcomersWaitForNoDedicatedWitness(t *testing.T) {
+	v := view.View{Cluster: "c", Epoch: 1, Since: 1}
+	var witnesses []view.Witness
+	for i, id := range PairedIDs(0, 3) {
+		site := string(rune('a' + i))
+		v.Members = append(v.Members, view.Member{ID: id, Site: site, Disk: "d" + site})
+		witnesses = append(witnesses, view.Witness{ID: DedicatedIDs(0, 3)[i], Site: site, Disk: "w" + site})
+	}
+	p := Placement{Partitions: 3, Faults: 1, Dedicated: true}
+	v, err := Place(v, witnesses, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rescue, err := RecoverPartitions(snapshot(v, p, 2, 3, 4, 5, 6), []int{0, 1, 2})
+	if err != nil || len(rescue.View.Witnesses) > 0 {
+		t.Fatalf("%+v, %v", rescue.View, err)
+	}
+	left, _ := drive(t, rescue.View, p, nothing)
+	ids := PairedIDs(left.LastIssued(), 2)
+	joint, err := Change(left, []Founder{{ID: ids[0], Site: "b", Disk: "d7"}, {ID: ids[1], Site: "c", Disk: "d9"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, d := drive(t, joint, p, nothing); got.Joint() || got.Size() != 3 {
+		t.Errorf("%+v waits for %q", got, d.Waits)
+	}
+}

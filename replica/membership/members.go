@@ -103,7 +103,8 @@ func (s *Snapshot) stays() (waits []string) {
 				"partitions %v", m.ID, parts))
 		}
 		_, known := s.View.Witness(WitnessOf(m.ID))
-		if m.Joining && !s.Abandon && paired(s.View) && !known && !s.lost(m.ID) && !s.Suspected(m.ID) {
+		beside := !s.Placement.Dedicated && paired(s.View) // a view without witnesses tells nothing
+		if m.Joining && !s.Abandon && beside && !known && !s.lost(m.ID) && !s.Suspected(m.ID) {
 			waits = append(waits, fmt.Sprintf("witness %d, beside the newcomer %d, has not named its disk yet",
 				WitnessOf(m.ID), m.ID))
 		}

@@ -22,6 +22,8 @@ type change struct {
 	patience  int  // in rounds; then it is abandoned. 0: it is not
 
 	rounds    int    // since the joint view was recorded
+	calm      int    // of these, after the faults were over
+	still     int    // of those, since a view was recorded
 	joint     uint64 // its epoch, once it was
 	abandoned bool
 	concluded bool // the view after it is recorded
@@ -36,6 +38,9 @@ func (m *Manager) step() {
 			return
 		}
 		c.rounds++
+		if m.Settled {
+			c.calm, c.still = c.calm+1, c.still+1
+		}
 	}
 	s := m.snapshot()
 	if m.Environment.Partitioned != nil {
@@ -138,7 +143,7 @@ func (m *Manager) begin(f *faults.Injected, v view.View) {
 		}
 	}
 	for i := range join {
-		nd := m.recruit()
+		nd := m.newcomer()
 		if i < len(leaving) {
 			m.Place(nd, leaving[i].Site)
 		} else {
@@ -217,7 +222,7 @@ func (m *Manager) end(c *change) {
 		path = "change.abandoned"
 	}
 	m.TookWithFaults(path)
-	m.Change = nil
+	m.Change, m.unaccompanied = nil, false
 	for site, nd := range m.FirstAsked {
 		// The other clients still ask who has left.
 		if at := m.At(site); !nd.Acts && at != nil && at.Witness == nil && m.Draw.Chance(800) {

@@ -46,6 +46,7 @@ type Manager struct {
 	Administrator Administrator
 	QuorumLoss    QuorumLoss
 	supposes      kernel.Stream // of losses that are supposed
+	unaccompanied bool          // newcomers come before any witness does, after a lost quorum
 }
 
 // New makes a manager of a cluster with its first view; nodes are how many members that has.

@@ -228,7 +228,7 @@ func (m *Manager) enlist(site int, beside, follows view.MemberID) bool {
 // and reports whether it did.
 func (m *Manager) restoreWitness() bool {
 	v := &m.Made[m.Record]
-	if !m.QuorumLoss.GivenUp || !v.Held || v.Joint() || m.Change != nil {
+	if !m.QuorumLoss.GivenUp || !v.Held || v.Joint() || m.Change != nil || m.unaccompanied && !m.Settled {
 		return false
 	}
 	for _, member := range v.Members {

@@ -37,6 +37,18 @@ func (m *Manager) Missing() string {
 	return ""
 }
 
+// unhindered reports whether all who take part in a change are there, on the disks that they had when it began.
+func (m *Manager) unhindered(c *change) bool {
+	v := &m.Made[m.Record]
+	there := func(id view.MemberID, disk string) bool {
+		nd := m.Nodes[id-1]
+		return !nd.Gone && !nd.Lost && !nd.Down && !nd.Paused && nd.Disk() == disk
+	}
+	return !slices.ContainsFunc(v.Members, func(o view.Member) bool { return !there(o.ID, o.Disk) }) &&
+		!slices.ContainsFunc(v.Witnesses, func(o view.Witness) bool { return !there(o.ID, o.Disk) }) &&
+		!slices.ContainsFunc(c.witnesses, func(x *cluster.Node) bool { return x.Gone || x.Disks > 1 })
+}
+
 // missingParts says which partition is not as it should be though the faults are over, or nothing.
 func (m *Manager) missingParts(record *cluster.Made) string {
 	if n := len(record.Partitions); n != m.Administrator.partitions() {

@@ -48,6 +48,9 @@ func (m *Manager) write(v view.View) {
 	}
 	m.Breaches(check.Succession(before.View, v, membership.Recovered(v)))
 	m.Record = m.Add(v)
+	if m.Change != nil {
+		m.Change.still = 0
+	}
 	m.Diagram.Remark("the record is the view of epoch %d: %s", v.Epoch, diagram.MembersText(v)+diagram.KeepersText(v))
 	if m.Forget != nil && m.Losses == 0 && !m.Settled {
 		m.forgetAfter(m.Forget, m.Record)

@@ -29,8 +29,21 @@ func (m *Manager) recruit() *cluster.Node {
 	return nd
 }
 
-// accompany starts a witness for each newcomer of a change.
+// newcomer is a node for a member that joins, or nil. One that comes without a witness has an odd ID, as the operator
+// gives them where there are witnesses.
+func (m *Manager) newcomer() *cluster.Node {
+	if m.unaccompanied && m.spare%2 == 1 {
+		m.spare++
+	}
+	return m.recruit()
+}
+
+// accompany starts a witness for each newcomer of a change, unless witnesses come later.
 func (m *Manager) accompany(c *change) {
+	if m.unaccompanied {
+		m.Took("curp.unaccompanied")
+		return
+	}
 	for _, nd := range c.newcomers {
 		x := m.recruit()
 		beside := nd.Config.Self
@@ -53,8 +66,12 @@ func (m *Manager) moveMembers(s *membership.Snapshot) bool {
 	}
 	switch {
 	case v.Joint():
-		late := time.Duration(c.rounds)*m.pace.For > 40*m.Environment.Retry
-		c.abandoned = c.abandoned || m.Settled && late || !m.Settled && c.patience > 0 && c.rounds > c.patience
+		late := time.Duration(c.calm)*m.pace.For > 40*m.Environment.Retry
+		still := time.Duration(c.still)*m.pace.For > 20*m.Environment.Retry
+		if late && still && !c.abandoned && m.unhindered(c) {
+			m.Fail("a change of members does not end, and nothing hinders it%s", m.Waiting())
+		}
+		c.abandoned = c.abandoned || late || !m.Settled && c.patience > 0 && c.rounds > c.patience
 		s.Abandon = c.abandoned
 	case !v.Held:
 	case c == nil:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/simulator/check"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -47,6 +48,8 @@ func (m *Manager) rescue(s membership.Snapshot) {
 	m.QuorumLoss.GivenUp, m.QuorumLoss.At = true, m.Now
 	m.Masters.GivesUp()
 	m.Took("curp.rescued")
+	m.unaccompanied = m.Environment.Partitioned.Placement.Dedicated && len(d.View.Witnesses) == 0 &&
+		m.Draws(kernel.ForManager, 3).Chance(500)
 	m.Diagram.Remark("the lost quorum is given up: partitions %v go on from learners, %v are empty, "+
 		"of %v something is lost", d.Behind, d.Emptied,
 		d.Shortened)
