@@ -49,6 +49,7 @@ func TestMembersChange(t *testing.T) {
 		{"three become five", 3, 1, 2, nil, nil, 2, 0, ""},
 		{"five become three", 5, 2, 0, []view.MemberID{1, 9}, nil, 1, 0, ""},
 		{"five become three, and one is lost", 5, 2, 0, []view.MemberID{1, 9}, []view.MemberID{9}, 1, 0, ""},
+		{"three become one", 3, 1, 0, []view.MemberID{1, 5}, nil, 0, 0, "[3] w[4]: 3 [] w[]; 3 [] w[]; 3 [] w[]"},
 		{"all are replaced", 3, 1, 3, []view.MemberID{1, 3, 5}, nil, 1, 0, ""},
 		{"one is replaced by one", 1, 0, 1, []view.MemberID{1}, nil, 0, 0, "[3] w[4]: 3 [] w[]"},
 		{"it is abandoned when newcomers have parts", 3, 1, 1, []view.MemberID{1}, nil, 1, 4, "[1 3 5] w[2 4 6]: "},
@@ -185,5 +186,23 @@ func TestWitnessesThatNobodyNeedsGo(t *testing.T) {
 	d = Decide(s)
 	if _, lost := d.Next.Witness(4); lost || len(d.Next.Witnesses) != 3 {
 		t.Errorf("%+v", d)
+	}
+}
+
+// Fewer members stay than have a part each: those who leave are rid of theirs nevertheless, by default too, where as
+// many losses are survived as can be.
+func TestSoFewStayThatPartitionsHaveFewerBackups(t *testing.T) {
+	for _, c := range []struct {
+		n, after int
+	}{{3, 1}, {5, 1}, {5, 2}, {7, 3}, {7, 2}} {
+		v := pairs(t, c.n, (c.n-1)/2)
+		joint, err := Change(v, nil, ids(v)[c.after:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := Placement{Partitions: c.n, Faults: (c.n - 1) / 2}
+		if got, d := drive(t, joint, p, nothing); got.Joint() || got.Size() != c.after {
+			t.Errorf("%d become %d: %+v waits for %q", c.n, c.after, got, d.Waits)
+		}
 	}
 }

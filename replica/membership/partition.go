@@ -8,12 +8,14 @@ import (
 )
 
 // Faults is how many losses the partitions of a view can be made to survive with its members. In a joint view that is
-// as many as before the change or after it, whichever are more, unless the change is abandoned.
+// as many as before the change or after it, whichever are more, unless the change is abandoned; but no more than those
+// that stay can hold, since those who leave are to be rid of their parts.
 func Faults(v view.View, abandoned bool) int {
 	if abandoned {
 		return v.Before().Faults()
 	}
-	return max(v.Before().Faults(), v.After().Faults())
+	after := v.After()
+	return min(max(v.Before().Faults(), after.Faults()), after.Size()-1)
 }
 
 // Placement says how partitions are to be kept.

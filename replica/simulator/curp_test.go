@@ -180,6 +180,7 @@ func TestMutantsOfItsManagerAreFound(t *testing.T) {
 		{"members/suspect-alone", nil, 0, 500, check.Broken},
 		{"membership/forget-formers", nil, 0, 500, ""},
 		{"membership/recover-last-only", nil, 50, 500, ""},
+		{"membership/keep-all-backups", nil, 60, 500, check.Breach},
 		{"membership/pair-dedicated", directed.LostQuorums, 170, 1000, check.Broken},
 	})
 }

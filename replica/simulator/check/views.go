@@ -444,14 +444,14 @@ func judgeRelaxed(e *electorate) error {
 }
 
 // judgeFaults judges how many losses the partitions of a view are to survive: a minority of the members before the
-// change, and, unless it is abandoned, of those after it, if these are more.
+// change, and, unless it is abandoned, of those after it, if these are more, as far as they have others for backups.
 func judgeFaults(e *electorate) error {
 	before, after := (e.before.size()-1)/2, (e.after.size()-1)/2
 	if got := membership.Faults(e.view, true); got != before {
 		return fmt.Errorf("partitions are to survive %d losses, of which members before the change bear %d", got,
 			before)
 	}
-	if got := membership.Faults(e.view, false); got != max(before, after) {
+	if got := membership.Faults(e.view, false); got != min(max(before, after), e.after.size()-1) {
 		return fmt.Errorf("partitions are to survive %d losses, of which members bear %d before and "+
 			"%d after the change", got, before, after)
 	}

@@ -62,11 +62,12 @@ func (m *Manager) Expendable(nd *cluster.Node) bool {
 }
 
 // promised is how many losses the partitions of a view survive: as many as the manifest asks for, or any minority of the
-// members before a change or after it, whichever are more.
+// members before a change or after it, whichever are more, as far as those that stay can hold what is lost.
 func (m *Manager) promised(v view.View) int {
 	faults := minority(v.Before())
 	if m.Change == nil || !m.Change.abandoned {
-		faults = max(faults, minority(v.After()))
+		after := v.After()
+		faults = min(max(faults, minority(after)), len(after.Members)-1)
 	}
 	return min(m.Environment.Partitioned.Placement.Faults, faults)
 }
