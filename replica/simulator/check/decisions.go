@@ -150,6 +150,8 @@ func Decision(s membership.Snapshot, d membership.Decision) error {
 	switch over := safe && len(busy) == 0; {
 	case d.Kind == membership.Finished && (!over || s.Abandon):
 		return fail("is finished too early")
+	case d.Changed() && !s.Abandon && !d.Next.Quorum(j.answers):
+		return fail("ends in a view of which too few were heard")
 	case d.Kind == membership.Abandoned && !s.Abandon && (over || !vain):
 		return fail("is abandoned for nothing")
 	case !d.Changed() && (over || s.Abandon):
@@ -227,6 +229,46 @@ func Wanted(s membership.Snapshot, d membership.Decision) error {
 	if other := membership.Decide(s); !reflect.DeepEqual(other, d) {
 		return fmt.Errorf("the change of epoch %d is decided on in another way when another change "+
 			"is wanted: %+v, not %+v", s.View.Epoch, other, d)
+	}
+	return nil
+}
+
+// Named holds a decision on partitions against the one that it would be if those were named, too, who have come
+// already, or have gone: no ID is given twice.
+func Named(s membership.Snapshot, d membership.Decision) error {
+	last := s.View.LastIssued()
+	s.Named = append(slices.Clone(s.Named), s.View.Witnesses...)
+	if _, known := s.View.Witness(last); !known && s.View.Index(last) < 0 {
+		s.Named = append(s.Named, view.Witness{ID: last, Site: "gone", Disk: "gone"})
+	}
+	if other := membership.Decide(s); !reflect.DeepEqual(other, d) {
+		return fmt.Errorf("in epoch %d it is decided in another way when witnesses are named that are there or have "+
+			"gone: %+v, not %+v", s.View.Epoch, other, d)
+	}
+	return nil
+}
+
+// Taken holds it that a view takes on no witness whom the end of its change takes away, also if somebody asked now for
+// the members before it again.
+func Taken(s membership.Snapshot, d membership.Decision) error {
+	err := taken(s, d)
+	if err == nil && s.View.Joint() && !s.Abandon {
+		s.Abandon = true
+		err = taken(s, membership.Decide(s))
+	}
+	return err
+}
+
+func taken(s membership.Snapshot, d membership.Decision) error {
+	side := d.Next.After()
+	if s.Abandon {
+		side = d.Next.Before()
+	}
+	for _, w := range d.Next.Witnesses {
+		if _, known := s.View.Witness(w.ID); !known && w.Beside != 0 && side.Index(w.Beside) < 0 {
+			return fmt.Errorf("the view of epoch %d takes on witness %d, beside member %d, which leaves", d.Next.Epoch,
+				w.ID, w.Beside)
+		}
 	}
 	return nil
 }

@@ -46,6 +46,8 @@ type Manager struct {
 	Administrator Administrator
 	QuorumLoss    QuorumLoss
 	supposes      kernel.Stream // of losses that are supposed
+	tears         kernel.Stream // of views that members are supposed to hold
+	cuts          kernel.Stream // of links that are supposed to be broken
 	unaccompanied bool          // newcomers come before any witness does, after a lost quorum
 }
 
@@ -54,7 +56,7 @@ func New(w *cluster.Cluster, first view.View, nodes int) *Manager {
 	m := &Manager{Cluster: w, Administrator: Administrator{Cluster: w}, spare: nodes}
 	policy := w.Draws(kernel.ForManager, 1)
 	m.operatorPolicy = policy.Chance(500) || w.Environment.OperatorPolicy
-	m.supposes = w.Draws(kernel.ForManager, 2)
+	m.supposes, m.tears, m.cuts = w.Draws(kernel.ForManager, 2), w.Draws(kernel.ForManager, 4), w.Draws(kernel.ForManager, 5)
 	m.ForgetAnswers()
 	m.Add(first)
 	if w.Environment.Partitioned != nil {

@@ -36,12 +36,17 @@ func (m *Manager) stepOfPartitions(s membership.Snapshot) {
 		return
 	}
 	m.suppose(s)
+	m.supposeTorn(s)
+	m.supposeCut(s)
 	if m.moveMembers(&s) {
 		return
 	}
 	d := membership.Decide(s)
 	m.Breaches(d.Err)
 	m.Breaches(check.Wanted(s, d))
+	m.Breaches(check.Named(s, d))
+	m.Breaches(check.Taken(s, d))
+	m.Breaches(check.Yields(s, d))
 	m.waits = d.Waits
 	switch {
 	case d.Kind == membership.Finished, d.Kind == membership.Abandoned:

@@ -31,8 +31,14 @@ func (m *Manager) Missing() string {
 			return nd.Name() + " does not vote"
 		}
 	}
-	if partitioned {
-		return m.missingParts(record)
+	if !partitioned {
+		return ""
+	}
+	if why := m.missingParts(record); why != "" {
+		return why
+	}
+	if len(m.waits) > 0 {
+		return "all partitions are as they should be, and still something is waited for" + m.Waiting()
 	}
 	return ""
 }

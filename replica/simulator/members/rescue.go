@@ -96,6 +96,42 @@ func (m *Manager) suppose(s membership.Snapshot) {
 	m.Breaches(err)
 }
 
+// supposeTorn has the administrator decide as if a member held another view of the recorded one's epoch, of which only
+// the decision is judged.
+func (m *Manager) supposeTorn(s membership.Snapshot) {
+	if len(s.Members) == 0 || !m.tears.Chance(50) {
+		return
+	}
+	s.Members = slices.Clone(s.Members)
+	r := &s.Members[m.tears.Below(len(s.Members))]
+	r.Digest, r.Epoch = "another", s.View.Epoch
+	if d := membership.Decide(s); d.Changed() {
+		m.Breaches(check.Succession(s.View, d.Next, false))
+	}
+}
+
+// supposeCut has the administrator decide as if a master and its backups did not hear each other, and another member
+// had lost its disk, of which only the decision is judged.
+func (m *Manager) supposeCut(s membership.Snapshot) {
+	if !m.cuts.Chance(50) {
+		return
+	}
+	p := s.View.Partitions[m.cuts.Below(len(s.View.Partitions))]
+	lost := s.View.Members[m.cuts.Below(len(s.View.Members))].ID
+	s.Members = slices.Clone(s.Members)
+	for i := range s.Members {
+		r := &s.Members[i]
+		backup := slices.Contains(p.Backups, r.Member)
+		if r.Member == lost && !backup && lost != p.Master {
+			r.Disk = "another"
+		}
+		r.Hears = slices.DeleteFunc(slices.Clone(r.Hears), func(id view.MemberID) bool {
+			return r.Member == p.Master && slices.Contains(p.Backups, id) || backup && id == p.Master
+		})
+	}
+	m.Breaches(check.Yields(s, membership.Decide(s)))
+}
+
 // account counts what is lost, and sees to it that it is no more than it must be: a partition is whole if its
 // master is left, or one of its backups and a witness of each term that is not recovered, and it is not empty if
 // somebody is left with a whole copy.
