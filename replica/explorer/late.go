@@ -7,8 +7,8 @@ import (
 
 // A message that was dropped, or a batch that became durable at once, and turns out to make a difference, is kept, or
 // lingers, from then on: the states are missing in which the message is under way, or the batch is late. The others are
-// right, but for operations that do not end because a message is missing, and stay. So the exploration goes on from each
-// state in which a choice left that out: its choices are taken again. Each time that this happens a pass begins.
+// right, but for operations that do not end because a message is missing, and stay. So the exploration goes on from
+// each state in which a choice left that out: its choices are taken again. Each time that this happens a pass begins.
 
 // late are the states in which choices left something out.
 type late struct {

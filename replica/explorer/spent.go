@@ -100,39 +100,41 @@ func (l *locals) unspent() (all []uint32) {
 }
 
 func (l *locals) unspentAs(how spending) (all []uint32) {
-	known, kept := uint32(len(l.states)), slices.Clone(l.kept[silent])
+	known := len(l.states)
+	var found bitSet
 	gone := make([]bitSet, known) // what was dropped in a local state or before it
-	var waiting []uint32          // each of them once
 	waits := make([]bool, known)
 	for n := range known {
 		gone[n] = l.states[n].dropped[how].without(l.kept[how])
 		if how == silent {
 			gone[n] = l.states[n].dropped[how].without(l.never)
 		}
-		if !gone[n].empty() {
-			waiting, waits[n] = append(waiting, n), true
-		}
+		waits[n] = !gone[n].empty()
 	}
-	for len(waiting) > 0 {
-		n := waiting[0]
-		waiting, waits[n] = waiting[1:], false
-		for _, e := range l.states[n].next {
-			to := e.to
-			if gone[n].within(gone[to]) {
+	// Most local states have higher numbers than those before them: one time through all is nearly enough, and each is
+	// made once for all that was dropped before it.
+	for n := slices.Index(waits, true); n >= 0; n = slices.Index(waits, true) {
+		for ; n < known; n++ {
+			if !waits[n] {
 				continue
 			}
-			for m := range gone[n].without(gone[to]).all() {
-				gone[to].set(m)
-				if l.states[to].stored == nil && !l.allowed(to, m, how) {
-					if how == silent && kept.has(m) {
-						l.never.set(m)
-					}
-					l.kept[how].set(m)
-					all = append(all, m)
+			waits[n] = false
+			for m := range gone[n].all() {
+				if l.states[n].stored != nil || l.allowed(uint32(n), m, how) || found.has(m) {
+					continue
 				}
+				found.set(m)
+				all = append(all, m)
+				if how == silent && l.kept[silent].has(m) {
+					l.never.set(m)
+				}
+				l.kept[how].set(m)
 			}
-			if !waits[to] {
-				waiting, waits[to] = append(waiting, to), true
+			for _, e := range l.states[n].next {
+				if !gone[n].within(gone[e.to]) {
+					gone[e.to].add(gone[n])
+					waits[e.to] = true
+				}
 			}
 		}
 	}
@@ -155,6 +157,16 @@ func (b *bitSet) set(n uint32) {
 		*b = append(*b, 0)
 	}
 	(*b)[n/64] |= 1 << (n % 64)
+}
+
+// add puts what is in another set into b.
+func (b *bitSet) add(other bitSet) {
+	for len(*b) < len(other) {
+		*b = append(*b, 0)
+	}
+	for i, word := range other {
+		(*b)[i] |= word
+	}
 }
 
 // without is what is in b and not in another set.
