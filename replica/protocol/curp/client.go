@@ -51,6 +51,6 @@ func (c *coordinator) unfinished() []protocol.Request {
 			return nil
 		}
 		id := o.update.Command
-		return resume{session: id.Session, number: id.Number, next: c.next}
+		return resume{session: id.Session, number: id.Number, firstIncomplete: id.FirstIncomplete}
 	})
 }

@@ -14,8 +14,8 @@ type coordinator struct {
 	master     *master // this member's own
 	backup     *backup
 	operations base.Operations[*operation]
-	session    uint64 // of operations that came without an id; 0 before there is one
-	next       uint64 // the next number in it
+	session    uint64 // of updates that begin here without an id; 0 before there is one
+	last       uint64 // the last number of it
 	fast, slow uint64
 	near       view.MemberID // the witness at this member's site; 0: none
 	// Up to where all backups held the log when the master answered the last read: answers from here are no older.
@@ -29,7 +29,7 @@ type operation struct {
 
 	update  *peerv1.Request // nil: a read
 	raw     []byte          // of the update, as witnesses save it; nil: it is not recorded
-	minted  bool            // its id is of this member's session
+	minted  bool            // its id is of the coordinator's session
 	saved   []view.MemberID // witnesses that saved the request
 	answer  *peerv1.Answer  // what the master said it made of it, and would lose with its backups not knowing
 	syncing bool            // the master is asked to sync

@@ -111,13 +111,14 @@ func (c *coordinator) identify(o *operation) {
 	}
 	o.update = &peerv1.Request{Key: o.Key, Command: id, Present: op.Value.Present(), Value: op.Value}
 	if id.Session == 0 {
-		o.minted = true
 		if earlier, resumed := o.Request.Resume.(resume); resumed {
-			c.resume(id, earlier)
+			c.Took(pathUpdateResumed)
+			id.Session, id.Number, id.FirstIncomplete = earlier.session, earlier.number, earlier.firstIncomplete
 		} else {
+			o.minted = true
 			c.mint(id)
+			id.FirstIncomplete = c.firstIncomplete(id)
 		}
-		id.FirstIncomplete = c.firstIncomplete(id)
 	}
 	raw := c.Encode(o.update, "a request", nil)
 	switch n := len(c.partition.Witnesses); {
@@ -130,39 +131,25 @@ func (c *coordinator) identify(o *operation) {
 	}
 }
 
-// mint makes an id of the session of this process.
+// mint makes an id of this coordinator's session. No other one has that session, of another partition or in an earlier
+// view: after a split that is forgotten, what two of them have begun goes on in one partition.
 func (c *coordinator) mint(id *peerv1.Command) {
 	if c.session == 0 {
-		c.session = max(mix(c.Config.Nonce, uint64(c.Config.Self)<<32), 1)
+		c.session = max(mix(c.Config.Nonce, uint64(c.Config.Self)<<32|uint64(c.index)), 1)
 	}
-	c.next = max(c.next, 1)
-	id.Session, id.Number = c.session, c.next
-	c.next++
+	c.last++
+	id.Session, id.Number = c.session, c.last
 }
 
-// resume is a protocol.Resume: it holds an update's id, which the update keeps.
-type resume struct {
-	session, number uint64
-	next            uint64 // the next number of the session that this member mints ids of
-}
+// resume is a protocol.Resume: it holds an update's id, which the update keeps. So it keeps what it acknowledges: which
+// others of its session go on too, perhaps in another partition, is not known here.
+type resume struct{ session, number, firstIncomplete uint64 }
 
-// resume has an update go on with the id that it had.
-func (c *coordinator) resume(id *peerv1.Command, earlier resume) {
-	c.Took(pathUpdateResumed)
-	if c.session == 0 {
-		c.session = earlier.session
-	}
-	if c.session == earlier.session {
-		c.next = max(c.next, earlier.next)
-	}
-	id.Session, id.Number = earlier.session, earlier.number
-}
-
-// firstIncomplete is the lowest number of the command's session that this member still waits for.
+// firstIncomplete is the lowest number of the coordinator's session that it still waits for.
 func (c *coordinator) firstIncomplete(id *peerv1.Command) uint64 {
-	for o := range c.operations.InProgress() { // in order, but for resumed ones, which come first
-		if o.minted && o.update.Command.Session == id.Session {
-			return min(id.Number, o.update.Command.Number)
+	for o := range c.operations.InProgress() { // in the order of their numbers
+		if o.minted {
+			return o.update.Command.Number
 		}
 	}
 	return id.Number

@@ -32,6 +32,7 @@ type partition struct {
 	held    map[lastOf]uint64
 	whole   map[lastOf]bool // it said so
 	asked   map[handed]requestOf
+	named   map[requestOf]string // what updates ask for, by their ids
 	answers map[requestOf]string // that are synced
 	serving uint64               // the highest term that has served
 }
@@ -52,6 +53,7 @@ func (s *Masters) of(number int) *partition {
 		s.parts = append(s.parts, &partition{
 			masters: map[termOf]view.MemberID{}, bases: map[termOf]uint64{}, entries: map[entryID]string{},
 			held: map[lastOf]uint64{}, whole: map[lastOf]bool{}, asked: map[handed]requestOf{}, answers: map[requestOf]string{},
+			named: map[requestOf]string{},
 		})
 	}
 	return s.parts[number]
@@ -106,8 +108,7 @@ func (j *mastersMessage) judge(to view.MemberID, m *peerv1.Message) error {
 	c := j.c
 	switch m.Kind {
 	case peerv1.Kind_UPDATE:
-		id := c.GetRequest().GetCommand()
-		j.asked[handed{j.h.Member, m.Op}] = requestOf{id.GetSession(), id.GetNumber()}
+		return j.asks(m)
 	case peerv1.Kind_SYNC:
 		if err := j.leads(); err != nil {
 			return err
@@ -159,6 +160,21 @@ func (j *mastersMessage) judge(to view.MemberID, m *peerv1.Message) error {
 		}
 		return j.synced(c.Commit)
 	}
+	return nil
+}
+
+// asks judges an update: an id names one request, since the master answers what comes under the id of another one as
+// that.
+func (j *mastersMessage) asks(m *peerv1.Message) error {
+	r := j.c.GetRequest()
+	c := r.GetCommand()
+	id := requestOf{c.GetSession(), c.GetNumber()}
+	j.asked[handed{j.h.Member, m.Op}] = id
+	request := fmt.Sprintf("%q = %v %q, %s(%q)", r.GetKey(), r.GetPresent(), r.GetValue(), c.GetFunction(), c.GetArgs())
+	if first, known := j.named[id]; known && first != request {
+		return fmt.Errorf("it asks for %s under the id %d#%d, which it has had for %s", request, id.session, id.number, first)
+	}
+	j.named[id] = request
 	return nil
 }
 

@@ -41,6 +41,7 @@ var kinds = []Kind{
 	{"copies-in-pages", masters, threeOrFive, "the same with a state of many pages", of(CopiesInPages)},
 	{"lost-quorums", masters, nil, "a quorum is lost for good, and given up", of(LostQuorums)},
 	{"splits", masters, nil, "partitions are split", of(Splits)},
+	{"splits-forgotten", masters, threeOrFive, "a view that splits a partition is told to few, and forgotten", of(SplitsForgotten)},
 
 	{"leases-cut-off", masters, threeOrFive, "who reads under a lease is cut off, and masters follow it", of(LeasesCutOff)},
 	{"replaced-under-leases", masters, threeOrFive, "the same, and nobody stops", of(ReplacedUnderLeases)},

@@ -164,3 +164,31 @@ func Splits(seed uint64) schedule.Schedule {
 	s.AddSplits(kernel.NewStream(seed, kernel.ForPartitions, 7), len(s.Environment.Network.Sites), options)
 	return s
 }
+
+// SplitsForgotten makes a schedule in which a partition is split by a view that its master is told, and too few others,
+// before the record of the view is lost. The master is cut off with it until another one has taken its place, and
+// nothing is split. Updates of both halves wait at it, of clients with much patience.
+func SplitsForgotten(seed uint64) schedule.Schedule {
+	s := LostMasters(seed)
+	draw := kernel.NewStream(seed, kernel.ForPartitions, 9)
+	trip, p := s.Environment.Retry, s.Environment.Partitioned
+	s.Environment.Patience = 60 * trip
+	p.Suspect, p.FalseAlarms, p.Spares = 0, 0, 2
+	p.Calls = faults.Fault{Kind: faults.Change, For: trip, Size: trip / 8} // a new master comes before the next try
+	split := draw.Between(4*trip, 8*trip)
+	s.Faults = []faults.Fault{
+		{Kind: faults.Split, At: split},
+		{Kind: faults.Forget, At: split + draw.Between(2*trip, 6*trip), For: draw.Between(8*trip, 20*trip)},
+	}
+	script := schedule.NewScript(draw, 300)
+	script.Keys, script.Reads = 8, 100
+	s.Clients = nil
+	for home := range s.Environment.Network.Sites {
+		for range 5 {
+			work(&s, draw, home, split-draw.Between(0, 2*trip), split+12*trip, 0, trip, script.Operation)
+		}
+	}
+	s.Settle = split + 40*trip
+	readEverywhere(&s, draw, script, split+20*trip, trip/2, 3*trip)
+	return s
+}
