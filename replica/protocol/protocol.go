@@ -126,7 +126,8 @@ type Request struct {
 // The protocol of the earlier view ends first: what it put into the journal becomes durable, and what it had completed
 // by then is handed over. What it lists after that (Unfinished) has had no answer. It is submitted to the next view's
 // protocol of this member, over the same journal, in the order of the list and before any other operation, with its
-// handle and deadline. Instead, its submitter may be told that the outcome is unknown, or unavailable if Resume is nil.
+// handle and deadline; all of them in one step, with no Tick and no message between. Instead, its submitter may be told
+// that the outcome is unknown, or unavailable if Resume is nil.
 //
 // What a Resume holds is known to the protocol that made it, and to nobody else: others hand it over and compare it
 // with nil. It stays in the process, so it has no encoding. A protocol takes one that is of another type than its own

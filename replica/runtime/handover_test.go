@@ -210,6 +210,58 @@ func TestCarriedOperationsEndOnce(t *testing.T) {
 	}
 }
 
+// stepping is a protocol that knows in which step each operation came that goes on.
+type stepping struct {
+	protocol.Protocol
+	step    int
+	resumed map[int]int // by step: how many
+}
+
+func (p *stepping) Submit(r protocol.Request) {
+	if r.Resume != nil {
+		p.resumed[p.step]++
+	}
+	p.Protocol.Submit(r)
+}
+
+func (p *stepping) Ready() protocol.Effects {
+	p.step++
+	return p.Protocol.Ready()
+}
+
+// What goes on comes to the protocol in one step, however much it is (protocol.Resume).
+func TestWhatGoesOnComesInOneStep(t *testing.T) {
+	var p *stepping
+	options := Options{Protocol: "toy", Shards: 1}
+	options.start = func(c protocol.Config, j *protocol.Journal) (protocol.Protocol, error) {
+		p = &stepping{Protocol: newToy(c, j), resumed: map[int]int{}}
+		return p, nil
+	}
+	c := newCluster(t, 1, options, memory)
+	const all = 3 * turnInputs
+	answers := make(chan register.Result, all)
+	var carried []*Handover
+	for i := range all {
+		h := &Handover{
+			operation: register.Operation{Kind: register.Read, Key: "k"}, begun: time.Now(),
+			done: func(r register.Result) { answers <- r },
+		}
+		if i%2 == 0 { // nobody has heard of the others
+			h.resume = "something"
+		}
+		carried = append(carried, h)
+	}
+	c.replicas[0].Resume(carried)
+	for range all {
+		if r := <-answers; r.Status != register.OK {
+			t.Fatalf("an operation ended as %s: %s", r.Status, r.Message)
+		}
+	}
+	if len(p.resumed) != 1 {
+		t.Errorf("they came in these steps: %v", p.resumed)
+	}
+}
+
 // An operation whose time is over when the next replica begins has a deadline, and not none.
 func TestADeadlineBeforeTheReplicaIsOne(t *testing.T) {
 	c := newCluster(t, 3, Options{Protocol: "abd"})

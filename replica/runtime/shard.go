@@ -292,8 +292,8 @@ func (s *shard) turn() bool {
 	ok := true
 	for rest := in; ok; {
 		var now inputs
-		now.requests, rest.requests = cut(rest.requests)
-		now.messages, rest.messages = cut(rest.messages)
+		now.requests, rest.requests = cut(rest.requests, resumed(rest.requests))
+		now.messages, rest.messages = cut(rest.messages, 0)
 		ok = s.step(now)
 		if len(rest.requests)+len(rest.messages) == 0 {
 			break
@@ -308,9 +308,20 @@ func (s *shard) turn() bool {
 	return ok
 }
 
-func cut[T any](queue []T) (now, rest []T) {
-	n := min(len(queue), turnInputs)
+// cut takes what one step is given off a queue: the first least in any case.
+func cut[T any](queue []T, least int) (now, rest []T) {
+	n := max(min(len(queue), turnInputs), least)
 	return queue[:n], queue[n:]
+}
+
+// resumed is where those end that go on from another view. They come in one step, as protocol.Resume says: an instance
+// that ends with a part of its key's has the key's next ones proposed, perhaps under the name that another one waits for.
+func resumed(queue []request) int {
+	end := len(queue)
+	for end > 0 && queue[end-1].resume == nil {
+		end--
+	}
+	return end
 }
 
 // step feeds the protocol and does what it asks. It reports whether the member can go on.
