@@ -41,6 +41,8 @@ func (nd *Node) flush(index int) {
 	nd.holdSaying(index, &e)
 	nd.holdNotes(s, &e.Persist)
 	nd.holdKnown(index, &e)
+	nd.holdSyncs(s, &e)
+	nd.holdUpdates(s, &e)
 	w.send(nd, index, e.Send)
 	nd.holdServed(index, e.Complete)
 	nd.complete(e.Complete)

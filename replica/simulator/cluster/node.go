@@ -95,7 +95,10 @@ type shard struct {
 	answered  map[string]uint64        // the latest entries whose values reads were answered with, by key (reads.go); never ranged over
 	behind    behind
 	looks     looks
-	before    uint64 // batches of the disk, when faults ended, or a process started after that
+	syncs     map[syncTold]saying  // of a master that does not serve yet, to backups; never ranged over
+	updates   map[uint64]*complete // by the numbers of questions about them
+	completed []*complete          // of these, in this turn
+	before    uint64               // batches of the disk, when faults ended, or a process started after that
 }
 
 // Input is what waits for a node's next turn: a message, or a client's attempt.
@@ -204,6 +207,7 @@ func (nd *Node) begin(continued bool) {
 		s.elections, s.notes, s.heard, s.behind, s.looks = elections{}, nd.notesOf(s), nil, behind{}, looks{}
 		s.known, s.fetching = nd.knownOf(s), fetching{}
 		s.spreads, s.answered = check.Spreads{}, nil
+		s.syncs, s.updates, s.completed = nil, nil, nil
 		nd.tell(s, s.started)
 		nd.flush(i)
 	}
@@ -322,6 +326,7 @@ func (nd *Node) work() {
 				nd.noteQuestion(shards[in.Message.Shard], in)
 				nd.noteHeard(shards[in.Message.Shard], in)
 				nd.noteWitnessed(shards[in.Message.Shard], in, now)
+				nd.noteUpdates(shards[in.Message.Shard], in)
 				nd.receive(shards[in.Message.Shard], in)
 			}
 			continue
