@@ -150,8 +150,9 @@ func (p *Protocol) decided(o *operation, timestamp uint64) {
 	found, origin := o.tag(), o.origin
 	o.timestamp = timestamp
 	v := register.Versioned{Carstamp: o.tag(), Value: o.value}
-	if r := p.load(o.Key); r.Carstamp.Less(v.Carstamp) {
-		r.hold(v, origin, o.born)
+	r := p.load(o.Key)
+	if w := r.find(origin); r.Carstamp.Less(v.Carstamp) && !(w != nil && w.stored && w.voted == timestamp) {
+		r.Versioned = v
 		r.settle(origin, timestamp)
 		p.store(o.Key, r)
 	}

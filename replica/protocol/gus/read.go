@@ -109,7 +109,7 @@ func (p *Protocol) onReadReply(o *operation, from view.MemberID, m *peerv1.Messa
 		}
 		v = o.asked
 	}
-	holds := !p.relaxed || m.Gus.Held
+	holds := p.enough == 0 || m.Gus.Held
 	if holds {
 		p.heard(o.Key, v.Carstamp, from)
 	}
@@ -154,7 +154,9 @@ func (p *Protocol) onReadReply(o *operation, from view.MemberID, m *peerv1.Messa
 }
 
 // learn takes over what another member's READ, or its answer to one, says of the key, where that is safe: what is
-// final, and with three, what began in this view and is newer than all that the member has.
+// final, and where holding is voting, what began in this view and is newer than all that the member has. That is a vote,
+// so it is none where the member has said the opposite. A tag that is not the write's first is one of its writer's
+// ballot.
 func (p *Protocol) learn(key []byte, v register.Versioned, m *peerv1.Message) {
 	if v.Carstamp.IsZero() {
 		return
@@ -169,16 +171,20 @@ func (p *Protocol) learn(key []byte, v register.Versioned, m *peerv1.Message) {
 	if p.enough == 0 || p.relaxed && m.Gus.Final || !m.Gus.Final && !p.votes(m.Gus.Born) {
 		return
 	}
-	if !m.Gus.Final && (p.own(key, originOf(m)) || p.relaxed && !r.mayHold(originOf(m), v.Carstamp)) {
-		return // its writer may change it yet
-	}
 	newest, _ := r.newest()
-	switch {
-	case newest.Carstamp.Less(v.Carstamp) && m.Gus.Final:
+	switch origin := originOf(m); {
+	case !newest.Carstamp.Less(v.Carstamp):
+		return
+	case m.Gus.Final:
 		r.Versioned = v
-	case newest.Carstamp.Less(v.Carstamp):
+	case p.own(key, origin):
+		return // its writer may change it yet
+	case v.Carstamp == origin && r.mayHold(origin):
 		p.Took(pathAdopted)
-		r.hold(v, originOf(m), m.Gus.Born)
+		r.hold(v, m.Gus.Born)
+	case v.Carstamp != origin && p.three && r.mayChoose(origin):
+		p.Took(pathAdopted)
+		r.choose(r.add(write{origin: origin, born: m.Gus.Born}), v, ballot{1, origin.Writer})
 	default:
 		return
 	}
@@ -202,8 +208,9 @@ func (p *Protocol) safe(o *operation) {
 		p.relaxed && p.votes(o.born) && found.Carstamp == o.origin && o.holders.Count(p.Incarnations) >= p.enough:
 		p.Took(pathReadHeld)
 		p.finish(o, found)
-	case p.three && p.votes(o.born):
-		// This member, or the one that was asked, is past the tag, and won't hold it: what it holds is read instead.
+	case p.three && p.votes(o.born) && o.least != found.Carstamp:
+		// This member, or the one that was asked, is past the tag, and won't hold it: what it holds is read instead. If
+		// this read finds the same tag again, that one was past it, and a vote has lost since.
 		p.Took(pathReadOvertaken)
 		o.full, o.least = true, found.Carstamp
 		p.read(o)

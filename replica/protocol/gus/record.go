@@ -119,11 +119,16 @@ func (r *record) has(tag register.Carstamp) bool {
 	return w != nil && (w.origin == tag && w.held || w.voted == tag.Timestamp)
 }
 
-// mayHold reports whether a tag that another member brings is a write's first, and this member has not said that it
-// does not hold it.
-func (r *record) mayHold(origin, tag register.Carstamp) bool {
+// mayHold reports whether this member has not said that it does not hold the first tag of a write.
+func (r *record) mayHold(origin register.Carstamp) bool {
 	w := r.find(origin)
-	return tag == origin && (w == nil || w.held)
+	return w == nil || w.held
+}
+
+// mayChoose reports whether this member has not promised to vote in no ballot of a write's writer.
+func (r *record) mayChoose(origin register.Carstamp) bool {
+	w := r.find(origin)
+	return w == nil && r.forgotten.Less(origin) || w != nil && w.decided == 0 && w.promised.round <= 1
 }
 
 // prune drops what nobody will ask for: a write that began where holding is no vote, and that this member has not voted

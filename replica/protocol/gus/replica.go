@@ -8,16 +8,21 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// hold makes v the register's, of a write that is not final: its first tag, or one that it got later where a vote is
-// for good (born).
-func (r *record) hold(v register.Versioned, origin register.Carstamp, born uint64) {
-	w := r.add(write{origin: origin, born: born})
-	if v.Carstamp == origin {
-		w.held = true
-	} else if w.vote.less(ballot{1, origin.Writer}) {
-		w.voted, w.vote = v.Carstamp.Timestamp, ballot{1, origin.Writer}
-	}
+// hold makes v the register's, under the first tag of a write that is not final.
+func (r *record) hold(v register.Versioned, born uint64) {
+	r.add(write{origin: v.Carstamp, born: born}).held = true
 	r.Versioned = v
+}
+
+// choose votes for a tag of a write in a ballot. It is not the register's before it is final: another ballot may decide
+// for the write's first tag, and what the register has must still be there then.
+func (r *record) choose(w *write, v register.Versioned, b ballot) {
+	w.promised = b
+	w.voted, w.vote = v.Carstamp.Timestamp, b
+	w.stored, w.value = r.Carstamp.Less(v.Carstamp), nil
+	if w.stored {
+		w.value = v.Value
+	}
 }
 
 // onRead answers READ with the largest tag here (line 42), its value if the reader has another one, and whether it is
@@ -34,7 +39,7 @@ func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 	origin, born := of.began(v.Carstamp)
 	a := p.message(peerv1.Kind_GUS_READ_REPLY, m.Op, m.Key, origin, v.Carstamp.Timestamp)
 	a.Gus.Born, a.Gus.Final = born, of == nil
-	a.Gus.Held = p.relaxed && p.holds(&r, v.Carstamp)
+	a.Gus.Held = p.enough > 0 && p.holds(&r, v.Carstamp)
 	if v.Carstamp == tagOf(m) {
 		a.Same = true
 	} else {
@@ -62,12 +67,12 @@ func (p *Protocol) onWrite(from view.MemberID, m *peerv1.Message) {
 	case r.Carstamp == t:
 		a.Gus.Held = true
 	case newest.Carstamp.Less(t):
-		r.hold(register.Versioned{Carstamp: t, Value: valueOf(m)}, t, m.Gus.Born)
+		r.hold(register.Versioned{Carstamp: t, Value: valueOf(m)}, m.Gus.Born)
 		p.store(m.Key, r)
 		a.Gus.Held = true
 	case !r.forgotten.Less(t):
 		a.Gus.Forgotten = true
-	case p.relaxed && r.Carstamp.Less(t):
+	case p.enough > 0 && r.Carstamp.Less(t):
 		// The larger tag is one that was voted for, and may lose: what is said of this one stays said.
 		r.add(write{origin: t, born: m.Gus.Born})
 		p.store(m.Key, r)
@@ -76,9 +81,14 @@ func (p *Protocol) onWrite(from view.MemberID, m *peerv1.Message) {
 	p.reply(from, a)
 }
 
-// holds reports whether this member counts as a holder of a tag, for whoever counts holders. With relaxed quorums a
-// vote of a ballot is none: others hold something newer, and vote all the same.
+// holds reports whether this member counts as a holder of a tag, for whoever counts holders. A vote of a ballot is none
+// with relaxed quorums: others hold something newer, and vote all the same. With three only one of the writer's own
+// ballot is, and only who has promised no later one is a holder: votes of different ballots don't add up.
 func (p *Protocol) holds(r *record, tag register.Carstamp) bool {
+	if p.three {
+		w := r.about(tag)
+		return r.final(tag) || w != nil && r.has(tag) && p.votes(w.born) && w.promised.round <= 1
+	}
 	if !p.relaxed {
 		return r.has(tag)
 	}
@@ -138,8 +148,8 @@ func (p *Protocol) lock(m *peerv1.Message) *peerv1.Message {
 	case barred(a, &r, w, origin, b):
 		return a
 	case w == nil:
-		if newest, _ := r.newest(); newest.Carstamp.Less(origin) && !(p.relaxed && p.own(m.Key, origin)) {
-			r.hold(register.Versioned{Carstamp: origin, Value: valueOf(m)}, origin, 0)
+		if newest, _ := r.newest(); newest.Carstamp.Less(origin) && !(p.enough > 0 && p.own(m.Key, origin)) {
+			r.hold(register.Versioned{Carstamp: origin, Value: valueOf(m)}, 0)
 		} else {
 			r.add(write{origin: origin})
 		}
@@ -154,9 +164,7 @@ func (p *Protocol) lock(m *peerv1.Message) *peerv1.Message {
 	return a
 }
 
-// vote serves COMMIT, the second half of a ballot (lines 30 to 40). The tag is not the register's before it is final:
-// another ballot may decide for the write's first tag, and what the register has must still be there then. With three
-// no other ballot follows in the view in which the write began.
+// vote serves COMMIT, the second half of a ballot (lines 30 to 40).
 func (p *Protocol) vote(m *peerv1.Message) *peerv1.Message {
 	r := p.load(m.Key)
 	origin, t, b := originOf(m), tagOf(m), ballotOf(m)
@@ -174,17 +182,8 @@ func (p *Protocol) vote(m *peerv1.Message) *peerv1.Message {
 	case w == nil:
 		w = r.add(write{origin: origin, born: m.Gus.Born})
 	}
-	v := valueOf(m)
-	w.promised = b
-	w.voted, w.vote = t.Timestamp, b
-	w.stored, w.value = false, nil
-	switch {
-	case !r.Carstamp.Less(t):
-	case p.three && p.votes(m.Gus.Born) && b.round == 1:
-		r.Versioned = register.Versioned{Carstamp: t, Value: v}
-	default:
-		w.stored, w.value = true, v
-	}
+	v := register.Versioned{Carstamp: t, Value: valueOf(m)}
+	r.choose(w, v, b)
 	r.asked = origin
 	p.store(m.Key, r)
 	return a

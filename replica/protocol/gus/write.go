@@ -26,7 +26,7 @@ func (p *Protocol) write(o *operation) {
 	if p.enough == 0 {
 		// What a holder says is final in no case, so the writer's own member may hold the tag at once. Where holding it
 		// is voting for it, the writer does so last, since it may have to change the tag.
-		r.hold(register.Versioned{Carstamp: o.origin, Value: o.value}, o.origin, o.born)
+		r.hold(register.Versioned{Carstamp: o.origin, Value: o.value}, o.born)
 		p.store(o.Key, r)
 	}
 	p.ask(o, members)

@@ -233,10 +233,11 @@ func agreesWrongly(v *view.View, m *peerv1.Message, has Records) bool {
 	return known && (since < v.Since || since == v.Epoch && v.Joint())
 }
 
-// countsWrongly reports whether a member of Gus with relaxed quorums, which alone say so, tells a reader that it counts
-// as a holder of a tag that is not final, and does not: it has voted for the tag alone, what a lost disk has said of the
-// write is not known, or the write began in another view. In the same turn the write may have ended, and be locked
-// since: then the register is past it.
+// countsWrongly reports whether a member of Gus, one of three or with relaxed quorums, which alone say so, tells a reader
+// that it counts as a holder of a tag that is not final, and does not: it has said that it does not hold the tag, the
+// write began in another view, or with relaxed quorums it has voted for the tag alone, or what a lost disk has said of
+// the write is not known. In the same turn the write may have ended, and be locked since: then the register is past it;
+// and one of three may have promised and voted in a later ballot.
 func countsWrongly(v *view.View, m *peerv1.Message, has Records) bool {
 	g := m.Gus
 	if m.Kind != peerv1.Kind_GUS_READ_REPLY || g == nil || !g.Held || g.Final {
@@ -247,7 +248,10 @@ func countsWrongly(v *view.View, m *peerv1.Message, has Records) bool {
 		return false
 	}
 	w, known := writeOf(writes(nil, raw), wire.Carstamp(g.Origin, m.Writer, 0))
-	return known && w.decided == 0 && (!w.held || w.unsure || w.born != v.Epoch)
+	if v.Size() == 3 && g.Origin != m.Timestamp { // a vote of the writer's ballot
+		return known && w.decided == 0 && w.voted.round <= 1 && (w.votedFor != m.Timestamp || w.born != v.Epoch)
+	}
+	return known && w.decided == 0 && (!w.held || w.unsure && v.Size() > 3 || w.born != v.Epoch)
 }
 
 // SaysDecided holds it that who is asked about a write of Gus that its disk has as decided says so, as the write then is

@@ -66,7 +66,7 @@ type Run struct {
 	told      map[wants][]view.MemberID         // who has said whether it has a fragment
 	absent    map[question][]view.MemberID      // who has none, of those that were asked
 	large     map[tag]value                     // what metadata tags of Gus stand for
-	counting  map[uint64]bool                   // epochs in which members of Gus count holders of tags
+	counting  map[uint64]bool                   // epochs in which Gus has relaxed quorums
 	cameAfter map[written][]register.Dependency // what all its writes come after
 }
 
@@ -114,7 +114,7 @@ func (r *Run) Leaves(s Speaker, m *peerv1.Message, disks Disks) {
 	if m.Kind == peerv1.Kind_GUS_FINAL || m.Gus.GetFinal() {
 		r.noteFinal(m.Key, wire.Of(m).Carstamp)
 	}
-	if m.Kind == peerv1.Kind_GUS_READ_REPLY && m.Gus.GetHeld() {
+	if m.Kind == peerv1.Kind_GUS_READ_REPLY && m.Gus.GetHeld() && s.View.Size() > 3 {
 		if r.counting == nil {
 			r.counting = map[uint64]bool{}
 		}
