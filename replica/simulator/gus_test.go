@@ -139,6 +139,8 @@ func TestRareMistakesOfGusAreFound(t *testing.T) {
 		{"gus/ignore-locks", directed.TagsPreempted, 500},
 		{"gus/last-vote", directed.TagsOutvoted, 2000},
 		{"gus/forget-taken", directed.TagsTakenAgain, 500},
+		{"gus/hold-refused", directed.VotesThatLose, 100},
+		{"gus/vote-into-register", directed.VotesThatLose, 100},
 	} {
 		program.Run(t, rare.mutant, rare.mutant, func(t *testing.T) {
 			mustFind(t, rare.draw, Member(gus.Factory), 0, rare.seeds, nil)

@@ -81,6 +81,7 @@ var kinds = []Kind{
 	{"tags-preempted", []string{"gus"}, five, "a writer takes another tag while others decide the first", of(TagsPreempted)},
 	{"tags-outvoted", []string{"gus"}, five, "the same, and both have votes", of(TagsOutvoted)},
 	{"tags-taken-again", []string{"gus"}, five, "the same, and the writer writes again", of(TagsTakenAgain)},
+	{"votes-that-lose", []string{"gus"}, four, "a vote of four members makes a tag of three stale, and loses", of(VotesThatLose)},
 
 	{"writes-forgotten", []string{"gus"}, four, "four members forget writes that others ask about", forgotten(4)},
 	{"writes-forgotten-by-seven", []string{"gus-relaxed"}, seven, "so do seven with relaxed quorums", forgotten(7)},

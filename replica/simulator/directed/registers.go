@@ -3,6 +3,7 @@ package directed
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/georegister/georegister/replica/profile"
@@ -213,5 +214,64 @@ func TagsOutvoted(seed uint64) schedule.Schedule {
 		}
 	}
 	s.Settle = 1300 * ms
+	return s
+}
+
+// VotesThatLose makes a schedule in which a member of Gus has voted for a tag that loses, and has a writer take another
+// one because of it. Of four members one (3) has a write that the others hold, but for one (0), which has made tags that
+// they did not hear of: so the write gets another tag, for which that one votes alone, and its member is gone for good.
+// Of the three that are left one (2) has the first tag decided, and writes: before (0) has heard that, it finds the
+// tag stale. The writer is cut off before it can tell of the next one; the other two read, and write. Of the keys, some
+// are at the right point.
+func VotesThatLose(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	const keys = 8
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 41)
+	network := profile.Profile{Name: "votes", Sites: []string{"a", "b", "c", "d"}, RTT: [][]time.Duration{
+		{profile.Local, 10 * ms, 30 * ms, 10 * ms},
+		{10 * ms, profile.Local, 20 * ms, 10 * ms},
+		{30 * ms, 20 * ms, profile.Local, 16 * ms},
+		{10 * ms, 10 * ms, 16 * ms, profile.Local},
+	}}
+	disk := schedule.Window{Low: 100 * time.Microsecond, High: 500 * time.Microsecond}
+	s := schedule.Schedule{Seed: seed, Environment: schedule.Environment{
+		Network: network, Shards: 1, Jitter: 50, Disks: slices.Repeat([]schedule.Window{disk}, 4), Sealed: true,
+		Retry: 60 * ms, Suspect: 200 * ms, ClientRTT: profile.Local, Patience: 2 * time.Second,
+	}}
+	each := func(home int, at, apart time.Duration, value string) {
+		for i := range time.Duration(keys) {
+			op := register.Operation{Kind: register.Write, Key: schedule.MixedPrefix + strconv.Itoa(int(i))}
+			if op.Value = register.Value(value); value == "" {
+				op.Kind, op.Value = register.Read, nil
+			}
+			planned := []schedule.Planned{{At: at + i*apart, Operation: op}}
+			s.Clients = append(s.Clients, schedule.Plan{Home: home, Operations: planned})
+		}
+	}
+	each(0, 10*ms, 0, "unheard")
+	each(0, 11*ms, 0, "unheard too")
+	each(3, 100*ms, 0, "old")
+	committed := 112*ms + draw.Between(0, 3*ms)
+	const asks = 500 * ms
+	each(2, asks, 3*ms, "")
+	written := asks + draw.Between(90*ms, 150*ms)
+	each(2, written, 0, "new")
+	unheard, cut := written+draw.Between(14*ms, 20*ms), written+draw.Between(33*ms, 39*ms)
+	each(1, cut+draw.Between(5*ms, 15*ms), 0, "")
+	newer := cut + draw.Between(60*ms, 260*ms) // before what is read then is decided, or after that
+	each(1, newer, 0, "newer")
+	back := newer + draw.Between(60*ms, 150*ms)
+	for home := range 3 {
+		each(home, back+200*ms, 0, "")
+	}
+	s.Faults = []faults.Fault{
+		{Kind: faults.Partition, Everywhere: true, At: 5 * ms, For: 75 * ms, Side: 1 << 0, Rate: 1000},
+		{Kind: faults.Crash, Node: 0, At: 50 * ms, For: 10 * ms},
+		{Kind: faults.Partition, Everywhere: true, At: committed, For: 20 * ms, Side: 1<<1 | 1<<2, Rate: 1000},
+		{Kind: faults.Change, Node: 3, At: 125 * ms, For: 20 * ms, Leave: 1},
+		{Kind: faults.Partition, Everywhere: true, At: unheard, For: cut - unheard, Side: 1 << 1, OneWay: true, Rate: 1000},
+		{Kind: faults.Partition, Everywhere: true, At: cut, For: back - cut, Side: 1 << 2, Rate: 1000},
+	}
+	s.Settle = back + 600*ms
 	return s
 }

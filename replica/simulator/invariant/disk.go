@@ -60,6 +60,7 @@ func (r *Run) Persists(s Speaker, disks Disks, b protocol.Batch) {
 				why = cmp.Or(now.unnamed(), now.lacks(then))
 				r.settle(s, m.Key, now, then, disks)
 				r.copies(s, m.Key, now, after(disk, b))
+				r.keepsRefusals(s, m.Key, now)
 			}
 		}
 		if m.Value != nil {

@@ -52,6 +52,7 @@ type Run struct {
 	instances map[string]*past                  // by the key of an instance's record
 	reached   map[string][]reached              // by key: how far it was in each epoch
 	asked     map[vote]bool                     // who was asked for a vote
+	refused   map[refusal]bool                  // of Gus: who has told a writer that it does not hold its tag
 	asks      map[asking]*agreement             // about keys that are agreed on in place
 	turned    []*agreement                      // those that were answered in the turn that is not over
 	updated   map[string]bool                   // the keys that clients have asked to update
@@ -108,6 +109,7 @@ func (r *Run) Leaves(s Speaker, m *peerv1.Message, disks Disks) {
 	r.decide(s, m, disks)
 	r.store(s, m, disks)
 	r.noteMetadata(m)
+	r.refuse(s, m)
 	if m.Kind == peerv1.Kind_FRAGMENT_STORE {
 		r.begin(valueIn(m))
 	}

@@ -3,6 +3,7 @@ package invariant
 import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/base"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/simulator/field"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -51,4 +52,34 @@ func (r *Run) holdVote(s Speaker, key, now, before []byte, disks Disks) {
 // voteOf is what an RMWPaxosRecord has voted for.
 func voteOf(key, raw []byte) proposal {
 	return proposal{string(key[1:]), field.Number(raw, 3), ballotIn(raw, 2)}
+}
+
+// refusal is what a member of Gus has told a writer whose tag it does not hold, where to hold it is to vote for it: that
+// it never will, in that epoch.
+type refusal struct {
+	disk  string
+	epoch uint64
+	tag
+}
+
+// refuse notes a refusal that leaves its member. One that has forgotten the write says neither.
+func (r *Run) refuse(s Speaker, m *peerv1.Message) {
+	if g := m.Gus; m.Kind != peerv1.Kind_GUS_WRITE_REPLY || g == nil || g.Held || g.Final || g.Forgotten {
+		return
+	}
+	if r.refused == nil {
+		r.refused = map[refusal]bool{}
+	}
+	origin := wire.Carstamp(m.Gus.Origin, m.Writer, 0)
+	r.refused[refusal{s.Disk, s.View.Epoch, tag{string(m.Key), origin}}] = true
+}
+
+// keepsRefusals holds it that a disk holds no tag that it has refused: its writer counts on that. Elsewhere than where to
+// hold a tag is to vote for it, no write is of that epoch.
+func (r *Run) keepsRefusals(s Speaker, key []byte, now gusRecord) {
+	for _, w := range now.writes {
+		if w.held && w.born == s.View.Epoch && r.refused[refusal{s.Disk, w.born, tag{string(key[1:]), w.origin}}] {
+			r.broken(s.ID, "holds tag %v of %s, and has told its writer that it does not", w.origin, show(key))
+		}
+	}
 }

@@ -45,3 +45,40 @@ func TestAVoteWasAskedFor(t *testing.T) {
 		expect(t, name, &r, c.want)
 	}
 }
+
+// A member of Gus that has told a writer that it does not hold its tag does not hold it later, where that is a vote.
+func TestWhoRefusesATagNeverHoldsIt(t *testing.T) {
+	answer := func(says *peerv1.Gus) *peerv1.Message {
+		says.Origin = 4
+		return &peerv1.Message{Kind: peerv1.Kind_GUS_WRITE_REPLY, Key: []byte("k"), Timestamp: 4, Writer: 1, Gus: says}
+	}
+	on := func(disk string) Speaker {
+		s := speaker(2)
+		s.Disk = disk
+		return s
+	}
+	for name, c := range map[string]struct {
+		says *peerv1.Gus
+		disk string // that holds it later
+		born uint64
+		held bool
+		want string
+	}{
+		"refused":                       {&peerv1.Gus{}, "first", 1, true, "does not"},
+		"refused, and not held":         {&peerv1.Gus{}, "first", 1, false, ""},
+		"refused, on another disk":      {&peerv1.Gus{}, "second", 1, true, ""},
+		"refused, of another epoch":     {&peerv1.Gus{}, "first", 0, true, ""},
+		"held":                          {&peerv1.Gus{Held: true}, "first", 1, true, ""},
+		"forgotten":                     {&peerv1.Gus{Forgotten: true}, "first", 1, true, ""},
+		"decided when it was asked for": {&peerv1.Gus{Final: true}, "first", 1, true, ""},
+	} { // order is irrelevant: each is a test
+		var r Run
+		r.refuse(on("first"), answer(c.says))
+		w := &peerv1.GusWrite{Origin: 4, Writer: 1, Born: c.born, Held: c.held}
+		r.Persists(on(c.disk), disk{}.all(t), protocol.Batch{Mutations: []protocol.Mutation{{
+			Key:   []byte(ofKey(undecided)),
+			Value: encoded(t, &peerv1.GusRecord{Timestamp: 4, Writer: 1, Writes: []*peerv1.GusWrite{w}}),
+		}}})
+		expect(t, name, &r, c.want)
+	}
+}
