@@ -50,6 +50,14 @@ func (nd *Node) receive(s *shard, in *Input) {
 	}
 	joins, ok := s.Protocol.(protocol.Joiner)
 	page := m.GetTransfer().GetRecords()
+	if m.Kind == peerv1.Kind_GUS_WRITE {
+		record := append([]byte{'u'}, m.Key...)
+		before, _ := s.journal.Get(record)
+		s.Protocol.Receive(in.from, m)
+		after, _ := s.journal.Get(record)
+		w.invariants.Takes(who, m, before, after)
+		return
+	}
 	if m.Kind != peerv1.Kind_TRANSFER_PAGE || !ok || len(page) == 0 {
 		s.Protocol.Receive(in.from, m)
 		return

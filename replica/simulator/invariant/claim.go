@@ -149,6 +149,9 @@ func (r *Run) Says(s Speaker, to view.MemberID, m *peerv1.Message, has Records) 
 		r.broken(s.ID, "counts as a holder of tag %v of key %q, and has not held it, or of a write of another view",
 			wire.Of(m).Carstamp, m.Key)
 	}
+	if finalUnheld(s, m) {
+		r.broken(s.ID, "tells that tag %v of key %q is final, and not that it holds it", wire.Of(m).Carstamp, m.Key)
+	}
 	if why := saysOfWrite(s, m, has); why != "" {
 		r.broken(s.ID, "says %v of key %q, and has %s", m.Kind, m.Key, why)
 	}
@@ -252,6 +255,17 @@ func countsWrongly(v *view.View, m *peerv1.Message, has Records) bool {
 		return known && w.decided == 0 && w.voted.round <= 1 && (w.votedFor != m.Timestamp || w.born != v.Epoch)
 	}
 	return known && w.decided == 0 && (!w.held || w.unsure && v.Size() > 3 || w.born != v.Epoch)
+}
+
+// finalUnheld reports whether a member of Gus tells a tag to be final and not to be held, where it tells of both: with
+// READ, and in answers to it with three or with relaxed quorums.
+func finalUnheld(s Speaker, m *peerv1.Message) bool {
+	if !m.Gus.GetFinal() || m.Gus.GetHeld() {
+		return false
+	}
+	_, counts := view.RelaxedFor(s.View.Size(), s.Tolerance)
+	counts = (counts || s.View.Size() == 3) && !s.View.Joint()
+	return m.Kind == peerv1.Kind_GUS_READ || m.Kind == peerv1.Kind_GUS_READ_REPLY && counts
 }
 
 // SaysDecided holds it that who is asked about a write of Gus that its disk has as decided says so, as the write then is

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
@@ -187,6 +188,22 @@ func (r *Run) copies(s Speaker, key []byte, now gusRecord, disk Records) {
 	for _, w := range now.writes {
 		if w.decided == 0 && !w.unsure && w.born == s.View.Epoch {
 			r.broken(s.ID, "copies write %v of %s as if its lost disk had said nothing of it", w.origin, show(key))
+		}
+	}
+}
+
+// Takes holds it that who takes a write of Gus as news keeps nothing of what its writer has ended, if the register was
+// past that, and nobody has asked for a ballot on it: else it would stay until many more have come.
+func (r *Run) Takes(s Speaker, m *peerv1.Message, before, after []byte) {
+	was, now, t := recordOfGus(before), recordOfGus(after), wire.Of(m).Carstamp
+	if r.Broken != nil || !was.tag().Less(t) || now.tag() != t {
+		return // it is not stored
+	}
+	for _, w := range now.writes {
+		ended := uint64(w.origin.Writer) == m.Writer && w.origin.Timestamp < m.Gus.GetEnded() && w.decided == 0
+		voted := wire.Carstamp(w.votedFor, m.Writer, 0)
+		if ended && w.origin.Less(was.tag()) && voted.Less(was.tag()) && !r.locked[tag{string(m.Key), w.origin}] {
+			r.broken(s.ID, "keeps write %v of key %q, which its writer has ended, with write %v", w.origin, m.Key, t)
 		}
 	}
 }

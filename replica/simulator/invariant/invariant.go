@@ -53,6 +53,7 @@ type Run struct {
 	reached   map[string][]reached              // by key: how far it was in each epoch
 	asked     map[vote]bool                     // who was asked for a vote
 	refused   map[refusal]bool                  // of Gus: who has told a writer that it does not hold its tag
+	locked    map[tag]bool                      // of Gus, by first tag: writes that somebody asked for a ballot on
 	asks      map[asking]*agreement             // about keys that are agreed on in place
 	turned    []*agreement                      // those that were answered in the turn that is not over
 	updated   map[string]bool                   // the keys that clients have asked to update
@@ -112,6 +113,12 @@ func (r *Run) Leaves(s Speaker, m *peerv1.Message, disks Disks) {
 	r.refuse(s, m)
 	if m.Kind == peerv1.Kind_FRAGMENT_STORE {
 		r.begin(valueIn(m))
+	}
+	if m.Kind == peerv1.Kind_GUS_LOCK {
+		if r.locked == nil {
+			r.locked = map[tag]bool{}
+		}
+		r.locked[tag{string(m.Key), wire.Carstamp(m.Gus.GetOrigin(), m.Writer, 0)}] = true
 	}
 	if m.Kind == peerv1.Kind_GUS_FINAL || m.Gus.GetFinal() {
 		r.noteFinal(m.Key, wire.Of(m).Carstamp)

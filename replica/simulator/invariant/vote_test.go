@@ -82,3 +82,34 @@ func TestWhoRefusesATagNeverHoldsIt(t *testing.T) {
 		expect(t, name, &r, c.want)
 	}
 }
+
+// Who takes a write of Gus as news keeps nothing of the former one, which its writer has ended.
+func TestWhoTakesAWriteKeepsNoEndedOne(t *testing.T) {
+	m := &peerv1.Message{
+		Kind: peerv1.Kind_GUS_WRITE, Key: []byte("k"), Timestamp: 9, Writer: 1, Gus: &peerv1.Gus{Origin: 9, Ended: 9},
+	}
+	kept := &peerv1.GusWrite{Origin: 4, Writer: 1, Born: 1, Held: true, PromisedRound: 1, PromisedProposer: 1, Voted: 5, VotedRound: 1}
+	lock := &peerv1.Message{Kind: peerv1.Kind_GUS_LOCK, Key: []byte("k"), Timestamp: 4, Writer: 1, Gus: &peerv1.Gus{Origin: 4}}
+	for name, c := range map[string]struct {
+		was   uint64 // the register's tag before
+		lock  bool
+		write *peerv1.GusWrite
+		want  string
+	}{
+		"it is kept":                     {6, false, kept, "which its writer has ended"},
+		"it is gone":                     {6, false, &peerv1.GusWrite{Origin: 9, Writer: 1, Born: 1, Held: true}, ""},
+		"somebody asked for a ballot":    {6, true, kept, ""},
+		"the register was not past it":   {4, false, kept, ""},
+		"it is decided":                  {6, false, &peerv1.GusWrite{Origin: 4, Writer: 1, Decided: 5}, ""},
+		"the writer is another one":      {6, false, &peerv1.GusWrite{Origin: 4, Writer: 2, Voted: 5}, ""},
+		"the WRITE was not news by then": {10, false, kept, ""},
+	} { // order is irrelevant: each is a test
+		var r Run
+		if c.lock {
+			r.Leaves(speaker(3), lock, disk{}.all(t))
+		}
+		r.Takes(speaker(2), m, encoded(t, &peerv1.GusRecord{Timestamp: c.was, Writer: 1}),
+			encoded(t, &peerv1.GusRecord{Timestamp: max(c.was, 9), Writer: 1, Writes: []*peerv1.GusWrite{c.write}}))
+		expect(t, name, &r, c.want)
+	}
+}
