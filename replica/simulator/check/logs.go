@@ -286,6 +286,7 @@ const (
 	authorOver     = 2 // RaftAuthor.first_incomplete
 	pullAfter      = 1 // RaftPull.after
 	pullAbove      = 2
+	pullLeast      = 3
 )
 
 func readRaft(raw []byte) (raftMessage, error) {

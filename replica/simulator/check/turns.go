@@ -131,6 +131,7 @@ func (g *group) asksAnew(h *Holder, t *Turn) error {
 // fetch is one of a state, in pages.
 type fetch struct {
 	op, epoch, above uint64
+	more             bool     // the state that it comes to is a later one
 	known            []uint32 // incarnations
 	after            []byte   // of the page that was asked for last
 	asked            int      // how often that was
@@ -144,6 +145,7 @@ func (g *group) fetches(who process, m *peerv1.Message) (isNew bool, err error) 
 	}
 	now := &fetch{
 		op: m.Op, epoch: m.Epoch, above: field.Number(m.Raft, pullAbove), known: m.Known,
+		more:  field.Number(m.Raft, pullLeast) > field.Number(m.Raft, pullAbove),
 		after: field.Part(m.Raft, pullAfter), asked: 1,
 	}
 	last := g.turns.pulls[who]
@@ -156,7 +158,7 @@ func (g *group) fetches(who process, m *peerv1.Message) (isNew bool, err error) 
 			now.asked += last.asked
 		}
 		return false, nil
-	case last.asked == 1 && last.above == now.above && slices.Equal(last.known, now.known):
+	case last.more && last.asked == 1 && last.above == now.above && slices.Equal(last.known, now.known):
 		return true, fmt.Errorf("begins to fetch anew what came after entry %d, and has asked once for the page after %q",
 			now.above, last.after)
 	}

@@ -18,7 +18,7 @@ func TestQuestionsOfATurn(t *testing.T) {
 	}
 	records[raftApplied] = applied
 	pull := func(above, op uint64, known ...uint32) *peerv1.Message {
-		raw, err := (&peerv1.RaftPull{Above: above}).MarshalVT()
+		raw, err := (&peerv1.RaftPull{Above: above, Least: 8}).MarshalVT()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -245,7 +245,7 @@ func (nd *Node) stop(intact, cut int) {
 	}
 	for _, e := range nd.Log.Crash(intact) {
 		if w.judged() {
-			w.invariants.Votes(nd.Config.Self, e.Batch)
+			w.invariants.Survives(nd.speaker(e.Shard), e.Batch)
 		}
 		nd.Shards[e.Shard].Disk.Apply(e.Batch)
 	}

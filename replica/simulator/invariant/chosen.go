@@ -24,11 +24,15 @@ type cast struct {
 	epoch uint64
 }
 
-// Votes notes the votes in a batch that is on a disk.
-func (r *Run) Votes(id view.MemberID, b protocol.Batch) {
+// Survives notes what there is in a batch that reached a disk while its member crashed: votes, and how far keys are.
+func (r *Run) Survives(s Speaker, b protocol.Batch) {
 	for _, m := range b.Mutations {
-		if len(m.Key) > 0 && m.Key[0] == acceptors && m.Value != nil {
-			r.noteVote(id, m.Key, m.Value)
+		if len(m.Key) == 0 || m.Value == nil {
+			continue
+		}
+		r.noteReached(s, m.Key, m.Value)
+		if m.Key[0] == acceptors {
+			r.noteVote(s.ID, m.Key, m.Value)
 		}
 	}
 }

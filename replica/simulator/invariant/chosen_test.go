@@ -35,7 +35,7 @@ func TestAnAnswerIsChosen(t *testing.T) {
 				Voted:   &peerv1.RMWPaxosRound{N: 5, Proposer: 1, Attempt: c.attempt},
 				VotedIn: v.epoch, Timestamp: 7, Writer: 1,
 			})
-			r.Votes(v.id, protocol.Batch{Mutations: []protocol.Mutation{{Key: []byte(ofKey(acceptors)), Value: record}}})
+			r.Survives(speaker(v.id), protocol.Batch{Mutations: []protocol.Mutation{{Key: []byte(ofKey(acceptors)), Value: record}}})
 		}
 		s := speaker(1)
 		s.View = c.view
