@@ -193,7 +193,8 @@ func (r *Run) copies(s Speaker, key []byte, now gusRecord, disk Records) {
 }
 
 // Takes holds it that who takes a write of Gus as news keeps nothing of what its writer has ended, if the register was
-// past that, and nobody has asked for a ballot on it: else it would stay until many more have come.
+// past that, and nobody has asked for a ballot on it: else it would stay until many more have come. What this member
+// asks itself leaves only once its disk has that.
 func (r *Run) Takes(s Speaker, m *peerv1.Message, before, after []byte) {
 	was, now, t := recordOfGus(before), recordOfGus(after), wire.Of(m).Carstamp
 	if r.Broken != nil || !was.tag().Less(t) || now.tag() != t {
@@ -202,7 +203,8 @@ func (r *Run) Takes(s Speaker, m *peerv1.Message, before, after []byte) {
 	for _, w := range now.writes {
 		ended := uint64(w.origin.Writer) == m.Writer && w.origin.Timestamp < m.Gus.GetEnded() && w.decided == 0
 		voted := wire.Carstamp(w.votedFor, m.Writer, 0)
-		if ended && w.origin.Less(was.tag()) && voted.Less(was.tag()) && !r.locked[tag{string(m.Key), w.origin}] {
+		asks := w.promised.round > 1 && register.Writer(w.promised.proposer).Member() == uint32(s.ID)
+		if ended && !asks && w.origin.Less(was.tag()) && voted.Less(was.tag()) && !r.locked[tag{string(m.Key), w.origin}] {
 			r.broken(s.ID, "keeps write %v of key %q, which its writer has ended, with write %v", w.origin, m.Key, t)
 		}
 	}
