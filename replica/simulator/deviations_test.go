@@ -93,7 +93,7 @@ func TestLateMutantIsFound(t *testing.T) {
 	})
 }
 
-// Of a page that is lost and not asked for again no client may hear; but a member is behind the others for longer.
+// Of a page that is lost and asked for again late no client may hear; but a member is behind the others for longer.
 func TestMutantIsBehindForLonger(t *testing.T) {
 	t.Parallel()
 	furthest := func() (most time.Duration) {
@@ -110,7 +110,7 @@ func TestMutantIsBehindForLonger(t *testing.T) {
 		return most
 	}
 	const right = 200 * time.Millisecond // of the 116 after which a page is asked for again
-	mutants.Build(t).Run(t, "mutant", "raft/pull-once", func(t *testing.T) {
+	mutants.Build(t).Run(t, "mutant", "raft/pull-late", func(t *testing.T) {
 		if most := furthest(); most < 2*right {
 			t.Errorf("a member is behind for %v longer at most", most)
 		}

@@ -80,7 +80,11 @@ func TestMistakesOfRaftAreFound(t *testing.T) {
 	pages := func(seed uint64) schedule.Schedule {
 		return directed.StatesInPages(seed, schedule.Options{RMWs: schedule.ManyRMWs})
 	}
-	mutants.Build(t).Run(t, "raft/ask-once-for-a-page", "raft/ask-once-for-a-page", func(t *testing.T) {
+	program := mutants.Build(t)
+	program.Run(t, "raft/ask-once-for-a-page", "raft/ask-once-for-a-page", func(t *testing.T) {
 		mustFind(t, pages, Member(raft.Factory), 0, 200, found(check.Stuck))
+	})
+	program.Run(t, "raft/pull-once", "raft/pull-once", func(t *testing.T) {
+		mustFind(t, pages, Member(raft.Factory), 0, 200, found(check.Breach))
 	})
 }

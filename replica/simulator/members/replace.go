@@ -66,12 +66,9 @@ func (m *Manager) moveMembers(s *membership.Snapshot) bool {
 	}
 	switch {
 	case v.Joint():
-		unhindered, patience := m.unhindered(c), 40*m.Environment.Retry
-		if unhindered { // a state may come in pages of one record, each behind a slow disk
-			patience *= 10
-		}
-		late := time.Duration(c.calm)*m.pace.For > patience
-		if still := time.Duration(c.still)*m.pace.For > patience/2; late && still && !c.abandoned && unhindered {
+		late := time.Duration(c.calm)*m.pace.For > 40*m.Environment.Retry
+		still := time.Duration(c.still)*m.pace.For > 20*m.Environment.Retry
+		if late && still && !c.abandoned && m.unhindered(c) {
 			m.Fail("a change of members does not end, and nothing hinders it%s", m.Waiting())
 		}
 		c.abandoned = c.abandoned || late || !m.Settled && c.patience > 0 && c.rounds > c.patience
