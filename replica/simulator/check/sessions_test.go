@@ -64,6 +64,13 @@ func TestStatesAreBounded(t *testing.T) {
 	seen := func(first, second int64) *peerv1.KeyState {
 		return &peerv1.KeyState{Sessions: []*peerv1.Session{{Session: 7, SeenAt: first}, {Session: 8, SeenAt: second}}}
 	}
+	answers := func(sizes ...int) *peerv1.KeyState {
+		state := seen(1, 1)
+		for i, n := range sizes {
+			state.Sessions[i].Done = []*peerv1.Done{{Number: 1, Answer: &peerv1.Answer{Value: make([]byte, n)}}}
+		}
+		return state
+	}
 	const longest = 16 << 10
 	for _, c := range []struct {
 		name  string
@@ -75,9 +82,12 @@ func TestStatesAreBounded(t *testing.T) {
 		{"too many", batch(longest, longest, longest, longest, 1), false},
 		{"two sessions", seen(1, 11), true},
 		{"one that is too old", seen(1, 12), false},
+		{"as many bytes of all sessions as may be", answers(3, 5), true},
+		{"more", answers(4, 5), false},
 	} {
 		var q Requests
-		err := q.Sessions(&protocol.Tuning{SessionsFor: 10 * time.Millisecond}, []byte("pk"), nil, record(c.state))
+		tuning := &protocol.Tuning{SessionsFor: 10 * time.Millisecond, AllAnswerBytes: 8}
+		err := q.Sessions(tuning, []byte("pk"), nil, record(c.state))
 		if (err == nil) != c.right {
 			t.Errorf("%s: %v", c.name, err)
 		}
