@@ -12,22 +12,43 @@ import (
 
 // late are the states in which choices left something out.
 type late struct {
-	batches  map[uint32]*numbers // by the local state whose batch became durable at once
-	messages map[uint32]*numbers // by the message that was dropped
+	batches  noted // by the local state whose batch became durable at once
+	messages noted // by the message that was dropped
+}
+
+// noted are states by what they were noted for. It is never ranged over.
+type noted map[uint32]*numbers
+
+func (n noted) add(key, state uint32) {
+	all, some := n[key]
+	if !some {
+		all = &numbers{}
+		n[key] = all
+	}
+	all.add(state)
+}
+
+// take takes the states out that were noted for some keys, and appends them to a list.
+func (n noted) take(keys, all []uint32) []uint32 {
+	for _, key := range keys {
+		if states, some := n[key]; some {
+			all = states.appendTo(all)
+			delete(n, key)
+		}
+	}
+	return all
 }
 
 // numbers is a list of states, each as its difference from the one before: most are small.
 type numbers struct {
 	last        uint32
 	differences []byte
-	count       int
 }
 
 func (n *numbers) add(state uint32) {
-	if n.count == 0 || n.last != state {
+	if len(n.differences) == 0 || n.last != state {
 		n.differences = binary.AppendVarint(n.differences, int64(state)-int64(n.last))
 		n.last = state
-		n.count++
 	}
 }
 
@@ -45,34 +66,14 @@ func (n *numbers) appendTo(all []uint32) []uint32 {
 // note notes what a choice of a state left out.
 func (l *late) note(w *world, state uint32) {
 	if l.batches == nil {
-		l.batches, l.messages = map[uint32]*numbers{}, map[uint32]*numbers{}
+		l.batches, l.messages = noted{}, noted{}
 	}
 	for _, local := range w.hastened {
-		add(l.batches, local, state)
+		l.batches.add(local, state)
 	}
 	for _, m := range w.dropped {
-		add(l.messages, m, state)
+		l.messages.add(m, state)
 	}
-}
-
-func add(to map[uint32]*numbers, key, state uint32) {
-	all, some := to[key]
-	if !some {
-		all = &numbers{}
-		to[key] = all
-	}
-	all.add(state)
-}
-
-// take takes the states out that were noted for some keys.
-func take(from map[uint32]*numbers, keys, all []uint32) []uint32 {
-	for _, key := range keys {
-		if noted, some := from[key]; some {
-			all = noted.appendTo(all)
-			delete(from, key)
-		}
-	}
-	return all
 }
 
 // examined is what came of examining what was left out.
@@ -94,7 +95,7 @@ func (s *search) examine() examined {
 	if s.ordered && len(messages) > 0 { // the plain order is another one with them
 		return startOver
 	}
-	again := take(s.late.messages, messages, take(s.late.batches, batches, nil))
+	again := s.late.messages.take(messages, s.late.batches.take(batches, nil))
 	slices.Sort(again)
 	again = slices.Compact(again)
 	if 2*len(again) > len(s.visited.found) {
@@ -112,7 +113,7 @@ func (s *search) examine() examined {
 	return resumes
 }
 
-// restore makes from a state that was found, with all that is under way by what is known now.
+// restore has the field from be a state that was found, with all that is under way by what is known now.
 func (s *search) restore(number uint32) {
 	s.from.copyFrom(s.initial)
 	s.repeat(s.path(number), func(c choice) { s.world.do(&s.from, c) })

@@ -27,7 +27,7 @@ func (s *search) scout() {
 			vain = 0
 		}
 		if vain == walksInVain || len(s.states) > examined {
-			if unspent := s.unspent(); len(s.unhastened())+len(unspent) > 0 {
+			if len(s.unspent())+len(s.unhastened()) > 0 {
 				vain = 0
 			}
 			examined = 2 * len(s.states)

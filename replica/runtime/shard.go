@@ -289,10 +289,13 @@ func (s *shard) turn() bool {
 		in.requests[i].handle = s.handle
 		s.inFlight[s.handle] = in.requests[i].submission
 	}
-	ok := true
-	for rest := in; ok; {
+	ok, least := true, 0
+	if len(in.requests) > turnInputs {
+		least = resumed(in.requests)
+	}
+	for rest := in; ok; least = 0 {
 		var now inputs
-		now.requests, rest.requests = cut(rest.requests, resumed(rest.requests))
+		now.requests, rest.requests = cut(rest.requests, least)
 		now.messages, rest.messages = cut(rest.messages, 0)
 		ok = s.step(now)
 		if len(rest.requests)+len(rest.messages) == 0 {
@@ -315,7 +318,8 @@ func cut[T any](queue []T, least int) (now, rest []T) {
 }
 
 // resumed is where those end that go on from another view. They come in one step, as protocol.Resume says: an instance
-// that ends with a part of its key's has the key's next ones proposed, perhaps under the name that another one waits for.
+// that ends with a part of its key's has the key's next ones proposed, perhaps under the name that another one waits
+// for.
 func resumed(queue []request) int {
 	end := len(queue)
 	for end > 0 && queue[end-1].resume == nil {

@@ -96,7 +96,6 @@ func TestNoWitnessComesThatTheEndOfTheChangeTakesAway(t *testing.T) {
 	}
 }
 
-// The next of two views of one epoch has the epoch after it.
 // Nothing else is the matter, and a master hears too few to have its two backups.
 func TestAMasterThatIsCutOffYields(t *testing.T) {
 	for _, c := range []struct {
@@ -140,6 +139,7 @@ func TestAMasterThatIsCutOffYields(t *testing.T) {
 	}
 }
 
+// The view after another one has the epoch after it.
 func TestTheNextViewHasTheNextEpoch(t *testing.T) {
 	v, _ := paired(t)
 	next := v

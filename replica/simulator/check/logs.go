@@ -39,7 +39,7 @@ type group struct {
 	leaders   map[uint64]view.MemberID // by term
 	votes     map[vote]uint64          // for whom
 	grants    map[grant]uint32         // votes, and for which disk
-	elected   map[grant]bool           // leaders, of whom no voter is named
+	elected   map[uint64]bool          // terms in which somebody leads, as a quorum has voted
 	disks     map[vote]reckoning       // that a candidate, and then a leader, counts with
 	entries   map[entryID]entry
 	told      map[entryID]uint64                         // terms of entries, by index and the term of who leads with them
@@ -125,7 +125,7 @@ func (l *Logs) begin(shard int) *group {
 	g := l.groups[shard]
 	if g == nil {
 		g = &group{
-			leaders: map[uint64]view.MemberID{}, votes: map[vote]uint64{}, disks: map[vote]reckoning{},
+			leaders: map[uint64]view.MemberID{}, votes: map[vote]uint64{}, grants: map[grant]uint32{}, elected: map[uint64]bool{}, disks: map[vote]reckoning{},
 			entries: map[entryID]entry{}, told: map[entryID]uint64{}, applied: map[uint64][]byte{},
 			committed: map[uint64]commit{}, saved: map[handed]uint64{}, recorded: map[view.MemberID][]attempt{},
 			once: map[asking]bool{}, since: map[handed]map[view.MemberID]time.Duration{}, heard: map[hearing]bool{},

@@ -5,6 +5,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/georegister/georegister/replica/simulator/field"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -20,36 +21,22 @@ func (g *group) elects(h *Holder, to view.MemberID, r raftMessage, known []uint3
 	switch r.kind {
 	case raftpb.MsgVoteResp:
 		if !r.reject {
-			if g.grants == nil {
-				g.grants = map[grant]uint32{}
-			}
-			g.grants[grant{h.Member, to, r.term}] = incarnationOf(h.View, known, to)
+			g.grants[grant{h.Member, to, r.term}] = field.Incarnation(known, h.View.Index(to))
 		}
 		return nil
 	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
 	default:
 		return nil
 	}
-	if g.elected[grant{candidate: h.Member, term: r.term}] {
+	if g.elected[r.term] {
 		return nil
 	}
-	own := incarnationOf(h.View, known, h.Member)
+	own := field.Incarnation(known, h.View.Index(h.Member))
 	if !h.View.Quorum(func(id view.MemberID) bool {
 		return id == h.Member || g.grants[grant{id, h.Member, r.term}] == own
 	}) {
 		return fmt.Errorf("leads in term %d with disk %d, for which no quorum has voted in that term", r.term, own)
 	}
-	if g.elected == nil {
-		g.elected = map[grant]bool{}
-	}
-	g.elected[grant{candidate: h.Member, term: r.term}] = true
+	g.elected[r.term] = true
 	return nil
-}
-
-// incarnationOf is which disk of a member somebody knows: without a list, all are the first.
-func incarnationOf(v *view.View, known []uint32, id view.MemberID) uint32 {
-	if at := v.Index(id); at >= 0 && at < len(known) {
-		return known[at]
-	}
-	return 1
 }

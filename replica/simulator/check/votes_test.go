@@ -21,7 +21,8 @@ func TestALeaderWasVotedFor(t *testing.T) {
 		"in another term":    {raftMessage{kind: raftpb.MsgVoteResp, term: 4}, []uint32{2, 1, 1}, true},
 		"not at all":         {raftMessage{kind: raftpb.MsgVoteResp, term: 5, reject: true}, []uint32{2, 1, 1}, true},
 	} {
-		var g group
+		var l Logs
+		g := l.begin(0)
 		if err := g.elects(&Holder{Member: 2, View: v}, 1, c.voted, c.known); err != nil {
 			t.Error(err)
 		}

@@ -11,19 +11,21 @@ import (
 // Yields holds it that a master which is cut off from so many members that it can't have its backups does not stay
 // master, if a backup can take its place that hears more members, and enough to have as many backups.
 func Yields(s membership.Snapshot, d membership.Decision) error {
-	j := judgement{Snapshot: s, digest: s.View.Digest()}
 	ahead := slices.ContainsFunc(s.Members, func(r membership.MemberReport) bool { return r.Epoch > s.View.Epoch })
 	ofPartitions := slices.ContainsFunc(d.Changes, func(c membership.Move) bool { return c.Partition >= 0 })
-	if ahead || d.Changed() && !ofPartitions ||
-		!s.View.Quorum(func(id view.MemberID) bool { return j.holds(id) && j.onDisk(id) }) {
+	if ahead || d.Changed() && !ofPartitions {
 		return nil
 	}
 	for i, p := range s.View.Partitions {
 		if d.Changed() && d.Next.Partitions[i].Term != p.Term {
 			continue
 		}
-		y := yielding{j, i, p}
-		if y.cutOff() {
+		y := yielding{judgement{Snapshot: s}, i, p}
+		if !y.cutOff() {
+			continue
+		}
+		y.digest = s.View.Digest() // it takes longer than all else here
+		if s.View.Quorum(func(id view.MemberID) bool { return y.holds(id) && y.onDisk(id) }) {
 			return fmt.Errorf("in epoch %d partition %d stays with its master %d, which hears too few members to have "+
 				"its backups %v, and one of them hears more", s.View.Epoch, i, p.Master, p.Backups)
 		}

@@ -48,8 +48,6 @@ func (nd *Node) receive(s *shard, in *Input) {
 	if m.Epoch == nd.Config.View.Epoch {
 		s.spreads.Hears(in.from, m)
 	}
-	joins, ok := s.Protocol.(protocol.Joiner)
-	page := m.GetTransfer().GetRecords()
 	if m.Kind == peerv1.Kind_GUS_WRITE {
 		record := append([]byte{'u'}, m.Key...)
 		before, _ := s.journal.Get(record)
@@ -58,6 +56,8 @@ func (nd *Node) receive(s *shard, in *Input) {
 		w.invariants.Takes(who, m, before, after)
 		return
 	}
+	joins, ok := s.Protocol.(protocol.Joiner)
+	page := m.GetTransfer().GetRecords()
 	if m.Kind != peerv1.Kind_TRANSFER_PAGE || !ok || len(page) == 0 {
 		s.Protocol.Receive(in.from, m)
 		return

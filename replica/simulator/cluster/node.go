@@ -92,7 +92,7 @@ type shard struct {
 	leased    protocol.Instant         // a lease that was held against what was promised for it
 	heard     map[view.MemberID]*heard // witnesses, by this process; never ranged over
 	empty     bool                     // it began on an empty disk
-	answered  map[string]uint64        // the latest entries whose values reads were answered with, by key (reads.go); never ranged over
+	answered  map[string]uint64        // entries that reads were answered with, by key (reads.go); never ranged over
 	behind    behind
 	looks     looks
 	syncs     map[syncTold]saying  // of a master that does not serve yet, to backups; never ranged over

@@ -8,6 +8,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/simulator/field"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -112,10 +113,7 @@ func sourceIn(record *peerv1.TransferRecord, id view.MemberID) *peerv1.TransferS
 
 // knownNumber is which disk of a member the sender of a message knows.
 func (nd *Node) knownNumber(m *peerv1.Message, id view.MemberID) uint32 {
-	if i := nd.Config.View.Index(id); i >= 0 && i < len(m.Known) {
-		return m.Known[i]
-	}
-	return 1
+	return field.Incarnation(m.Known, nd.Config.View.Index(id))
 }
 
 // holdFollowing holds it that who joins asks a source for no more than lies before the cursor of another one that is

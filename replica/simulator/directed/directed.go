@@ -41,7 +41,7 @@ var kinds = []Kind{
 	{"copies-in-pages", masters, threeOrFive, "the same with a state of many pages", of(CopiesInPages)},
 	{"lost-quorums", masters, nil, "a quorum is lost for good, and given up", of(LostQuorums)},
 	{"splits", masters, nil, "partitions are split", of(Splits)},
-	{"splits-forgotten", masters, threeOrFive, "a view that splits a partition is told to few, and forgotten", of(SplitsForgotten)},
+	{"splits-forgotten", masters, threeOrFive, "partitions are split in a view that is forgotten", of(SplitsForgotten)},
 
 	{"leases-cut-off", masters, threeOrFive, "who reads under a lease is cut off, and masters follow it", of(LeasesCutOff)},
 	{"replaced-under-leases", masters, threeOrFive, "the same, and nobody stops", of(ReplacedUnderLeases)},
@@ -64,8 +64,8 @@ var kinds = []Kind{
 	{"sessions-out-of-order", sessions, three, "requests of a session come in another order", of(SessionsOutOfOrder)},
 	{"half-writes", []string{"gryffrsc"}, five, "a session has read a write that few hold", of(HalfWrites)},
 	{"half-writes-in-shards", []string{"gryffrsc"}, five, "the same with keys of two shards", of(HalfWritesInShards)},
-	{"half-writes-read-on", []string{"gryffrsc"}, five, "the same, and another writes with the same timestamp", of(HalfWritesReadOn)},
-	{"half-writes-on-slow-disks", []string{"gryffrsc"}, five, "the same, and a round trip is over sooner", of(HalfWritesOnSlowDisks)},
+	{"half-writes-read-on", []string{"gryffrsc"}, five, "the same, and another one writes meanwhile", of(HalfWritesReadOn)},
+	{"half-writes-on-slow-disks", []string{"gryffrsc"}, five, "the same with disks slower than messages", of(HalfWritesOnSlowDisks)},
 
 	{"lost-leaders", nil, nil, "a member is lost, perhaps with others, after few have heard it", LostLeaders},
 	{"states-in-pages", nil, nil, "who was away gets the state in many pages, of which some are lost", StatesInPages},
@@ -81,7 +81,7 @@ var kinds = []Kind{
 	{"tags-preempted", []string{"gus"}, five, "a writer takes another tag while others decide the first", of(TagsPreempted)},
 	{"tags-outvoted", []string{"gus"}, five, "the same, and both have votes", of(TagsOutvoted)},
 	{"tags-taken-again", []string{"gus"}, five, "the same, and the writer writes again", of(TagsTakenAgain)},
-	{"votes-that-lose", []string{"gus"}, four, "a vote of four members makes a tag of three stale, and loses", of(VotesThatLose)},
+	{"votes-that-lose", []string{"gus"}, four, "a vote makes a tag stale, and loses after a change", of(VotesThatLose)},
 
 	{"writes-forgotten", []string{"gus"}, four, "four members forget writes that others ask about", forgotten(4)},
 	{"writes-forgotten-by-seven", []string{"gus-relaxed"}, seven, "so do seven with relaxed quorums", forgotten(7)},

@@ -148,10 +148,8 @@ func HalfWrites(seed uint64) schedule.Schedule {
 	if draw.Chance(400) {
 		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Crash, Node: 1, At: cut + draw.Between(50*ms, 200*ms), For: draw.Between(ms, 300*ms), Rate: 500})
 	}
-	if draw.Chance(400) { // what it writes back when the read returns gets no further, either
-		s.Faults = append(s.Faults, faults.Fault{
-			Kind: faults.Loss, Node: 1, At: reader.Operations[0].At + 40*ms - draw.Between(0, 5*ms), For: draw.Between(5*ms, 15*ms), Rate: 1000,
-		})
+	if draw.Chance(400) {
+		s.Faults = append(s.Faults, lostWriteBack(draw, reader.Operations[0].At))
 	}
 	s.Settle = 3000 * ms
 	return s
@@ -183,6 +181,14 @@ func HalfWritesOnSlowDisks(seed uint64) schedule.Schedule {
 	return s
 }
 
+// lostWriteBack has what the coordinator of a read (1) writes back when that returns get no further, either.
+func lostWriteBack(draw kernel.Stream, read time.Duration) faults.Fault {
+	const ms = time.Millisecond
+	return faults.Fault{
+		Kind: faults.Loss, Node: 1, At: read + 40*ms - draw.Between(0, 5*ms), For: draw.Between(5*ms, 15*ms), Rate: 1000,
+	}
+}
+
 // halfReader is the session of HalfWrites that reads first.
 func halfReader(s *schedule.Schedule) *schedule.Plan {
 	return &s.Clients[slices.IndexFunc(s.Clients, func(p schedule.Plan) bool {
@@ -197,8 +203,7 @@ func HalfWritesReadOn(seed uint64) schedule.Schedule {
 	s := HalfWrites(seed)
 	draw, reader := kernel.NewStream(seed, kernel.ForSlowDisk, 1), halfReader(&s)
 	read := reader.Operations[0]
-	cut := read.At + 40*ms - draw.Between(0, 5*ms)
-	s.Faults = append(s.Faults, faults.Fault{Kind: faults.Loss, Node: 1, At: cut, For: draw.Between(5*ms, 15*ms), Rate: 1000})
+	s.Faults = append(s.Faults, lostWriteBack(draw, read.At))
 	reader.Asides, reader.Operations = nil, reader.Operations[:1]
 	write := register.Operation{Kind: register.Write, Key: read.Operation.Key, Value: register.Value("unheard")}
 	s.Clients = append(s.Clients, schedule.Plan{Home: 2 + draw.Below(3), Operations: []schedule.Planned{

@@ -17,6 +17,15 @@ func Visit(raw []byte, visit func(field int, n uint64, part []byte)) error {
 	return nil
 }
 
+// Incarnation is which disk of the member at a position of the view a vector of incarnations has: the first, where the
+// vector is left out.
+func Incarnation(vector []uint32, position int) uint32 {
+	if position >= 0 && position < len(vector) {
+		return vector[position]
+	}
+	return 1
+}
+
 // next is the first field of an encoded message, and its size; one that is less than 0 is an error.
 func next(raw []byte) (field int, n uint64, part []byte, size int) {
 	tag, head := protowire.ConsumeVarint(raw)

@@ -169,11 +169,7 @@ func (r *Run) Says(s Speaker, to view.MemberID, m *peerv1.Message, has Records) 
 			r.broken(s.ID, "says that %v is over, and has %s", valueIn(m), why)
 		}
 	case peerv1.Kind_ADOPT_OK:
-		said := uint64(1)
-		if i := s.View.Index(to); i >= 0 && i < len(m.Known) {
-			said = uint64(m.Known[i])
-		}
-		r.adopts(s, to, []byte{own}, said, has)
+		r.adopts(s, to, []byte{own}, uint64(field.Incarnation(m.Known, s.View.Index(to))), has)
 	case peerv1.Kind_FRAGMENT_FETCHED:
 		// Who rebuilds what a lost disk had counts that this one has nothing as said for good, by a disk that knows of the one
 		// which the question came from.

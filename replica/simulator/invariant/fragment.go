@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -62,9 +63,18 @@ func valueIn(m *peerv1.Message) value {
 	return value{string(m.Key), register.Writer(m.Fragment.GetWriter()), m.Fragment.GetNumber()}
 }
 
+// marker begins metadata, and small values that would be taken for that (package layered).
+const marker = 0xc1
+
+// escaped is the value that one stands for which begins with the marker, if it is no metadata.
+func escaped(v []byte) (register.Value, bool) {
+	small, is := bytes.CutPrefix(v, []byte{marker, 0})
+	return small, is
+}
+
 // referred is the value that metadata stands for, if a register's value is that.
 func referred(key, v []byte) (value, bool) {
-	if len(v) != 2+valueTail+8+16 || v[0] != 0xc1 || v[1] != 1 {
+	if len(v) != 2+valueTail+8+16 || v[0] != marker || v[1] != 1 {
 		return value{}, false
 	}
 	writer, number := binary.BigEndian.Uint64(v[2:]), binary.BigEndian.Uint64(v[10:])

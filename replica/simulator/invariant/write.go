@@ -1,7 +1,6 @@
 package invariant
 
 import (
-	"bytes"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -96,8 +95,8 @@ func (r *Run) give(s Speaker, m *peerv1.Message) {
 		return
 	}
 	w := writtenTo(string(m.Key), register.ValueOf(m.Present, m.Value))
-	if small, escaped := bytes.CutPrefix(m.Value, []byte{0xc1, 0}); escaped && r.requested[w] == 0 { // package layered
-		w = writtenTo(string(m.Key), register.Value(small))
+	if small, is := escaped(m.Value); is && r.requested[w] == 0 {
+		w = writtenTo(string(m.Key), small)
 	}
 	if r.requested == nil || slices.Contains(r.given[w], c) {
 		return
