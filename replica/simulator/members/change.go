@@ -24,20 +24,10 @@ type change struct {
 	rounds    int    // since the joint view was recorded
 	calm      int    // of these, after the faults were over
 	still     int    // of those, since a view was recorded, or anything was stored
-	stored    uint64 // batches on disks, in the last round
+	stored    uint64 // batches of all members until the last of these
 	joint     uint64 // its epoch, once it was
 	abandoned bool
 	concluded bool // the view after it is recorded
-}
-
-// stored is how many batches there are on all disks.
-func (m *Manager) stored() (all uint64) {
-	for _, nd := range m.Nodes {
-		for _, s := range nd.Shards {
-			all += cluster.Batches(s.Disk.Records)
-		}
-	}
-	return all
 }
 
 // step goes on with the change in progress, or begins the next, as the package membership decides.
@@ -52,8 +42,8 @@ func (m *Manager) step() {
 		if m.Settled {
 			c.calm, c.still = c.calm+1, c.still+1
 			// A state may come in pages of one record, each behind a slow disk.
-			if stored := m.stored(); stored != c.stored {
-				c.stored, c.still = stored, 0
+			if m.Batches != c.stored {
+				c.stored, c.still = m.Batches, 0
 			}
 		}
 	}
