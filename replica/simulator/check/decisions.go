@@ -233,17 +233,22 @@ func Wanted(s membership.Snapshot, d membership.Decision) error {
 	return nil
 }
 
-// Named holds a decision on partitions against the one that it would be if those were named, too, who have come
-// already, or have gone: no ID is given twice.
-func Named(s membership.Snapshot, d membership.Decision) error {
-	last := s.View.LastIssued()
-	s.Named = append(slices.Clone(s.Named), s.View.Witnesses...)
-	if _, known := s.View.Witness(last); !known && s.View.Index(last) < 0 {
-		s.Named = append(s.Named, view.Witness{ID: last, Site: "gone", Disk: "gone"})
+// Namesakes are the witnesses that an administrator may name, too, who have come already, or have gone.
+func Namesakes(v view.View) []view.Witness {
+	last := v.LastIssued()
+	if _, known := v.Witness(last); known || v.Index(last) >= 0 {
+		return slices.Clone(v.Witnesses)
 	}
-	if other := membership.Decide(s); !reflect.DeepEqual(other, d) {
-		return fmt.Errorf("in epoch %d it is decided in another way when witnesses are named that are there or have "+
-			"gone: %+v, not %+v", s.View.Epoch, other, d)
+	return append(slices.Clone(v.Witnesses), view.Witness{ID: last, Site: "gone", Disk: "gone"})
+}
+
+// Named holds it that no witness comes under an ID that was given before: Namesakes are named.
+func Named(v view.View, d membership.Decision) error {
+	for _, w := range d.Next.Witnesses {
+		if _, known := v.Witness(w.ID); !known && w.ID <= v.LastIssued() && w.ID != membership.WitnessOf(w.Beside) {
+			return fmt.Errorf("the view of epoch %d takes on witness %d, and the last ID that was given to anybody is %d",
+				d.Next.Epoch, w.ID, v.LastIssued())
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -69,13 +70,18 @@ func TestWhoHasComeOrGoneDoesNotComeAgain(t *testing.T) {
 	for _, m := range joint.Members {
 		s.Members = append(s.Members, membership.MemberReport{Member: m.ID, Disk: m.Disk, Digest: joint.Digest()})
 	}
-	d := membership.Decide(s)
-	if err := Named(s, d); err != nil {
-		t.Error(err)
+	alone := membership.Decide(s)
+	s.Named = Namesakes(joint)
+	if d := membership.Decide(s); !reflect.DeepEqual(d, alone) || Named(joint, d) != nil {
+		t.Errorf("%v are named: %+v, not %+v", s.Named, d, alone)
+	}
+	gone := s.Named[len(s.Named)-1]
+	if gone.ID != 8 || len(s.Named) != len(joint.Witnesses)+1 {
+		t.Fatalf("%v are named", s.Named)
 	}
 	next := joint
-	next.Epoch, next.Witnesses = joint.Epoch+1, append(next.Witnesses, view.Witness{ID: 8, Site: "gone", Disk: "gone"})
-	if err := Named(s, membership.Decision{Next: next}); err == nil {
+	next.Epoch, next.Witnesses = joint.Epoch+1, append(next.Witnesses, gone)
+	if err := Named(joint, membership.Decision{Next: next}); err == nil {
 		t.Error("a witness comes that has gone")
 	}
 }

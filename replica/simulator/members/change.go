@@ -86,12 +86,24 @@ func (m *Manager) decide(s membership.Snapshot) membership.Decision {
 	from.View = view.View{} // its position tells as much
 	if m.decided == nil || m.decided.record != m.Record || !reflect.DeepEqual(m.decided.from, from) {
 		d := membership.Decide(s)
-		m.Breaches(check.Decision(s, d))
-		m.Breaches(check.Wanted(s, d))
-		m.Breaches(check.Supposed(s))
+		m.check(s, d)
 		m.decided = &decision{m.Record, from, d}
 	}
 	return m.decided.Decision
+}
+
+// check judges a decision.
+func (m *Manager) check(s membership.Snapshot, d membership.Decision) {
+	m.Breaches(check.Wanted(s, d))
+	if len(s.View.Partitions) == 0 {
+		m.Breaches(check.Decision(s, d))
+		m.Breaches(check.Supposed(s))
+		return
+	}
+	m.Breaches(d.Err)
+	m.Breaches(check.Named(s.View, d))
+	m.Breaches(check.Taken(s, d))
+	m.Breaches(check.Yields(s, d))
 }
 
 // Take records what was decided on a change.

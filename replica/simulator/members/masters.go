@@ -41,12 +41,8 @@ func (m *Manager) stepOfPartitions(s membership.Snapshot) {
 	if m.moveMembers(&s) {
 		return
 	}
-	d := membership.Decide(s)
-	m.Breaches(d.Err)
-	m.Breaches(check.Wanted(s, d))
-	m.Breaches(check.Named(s, d))
-	m.Breaches(check.Taken(s, d))
-	m.Breaches(check.Yields(s, d))
+	s.Named = append(s.Named, check.Namesakes(s.View)...)
+	d := m.decide(s)
 	m.waits = d.Waits
 	switch {
 	case d.Kind == membership.Finished, d.Kind == membership.Abandoned:
