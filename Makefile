@@ -47,8 +47,11 @@ build-operator: ## Build bin/georegister-operator, which is bin/kubectl-georegis
 build-mutants: ## Build bin/georegister-mutants, which has all known mistakes (docs/mutants.md)
 	@$(GO) run ./test/mutants/build
 
+# Where tests are run, nothing is vetted: `make lint` does that for all, and more, and once.
+TEST := $(GO) test -vet=off
+
 test: ## Run all tests: no root, no Docker, no packages needed
-	$(GO) test -timeout 45m ./...
+	$(TEST) -timeout 45m ./...
 
 # Packages in which nothing runs beside anything else, so that there is no race to look for; test/layout holds both.
 PURE := replica/register replica/view replica/membership replica/capability replica/protocol controllers/world controllers/build controllers/chaosmesh \
@@ -56,26 +59,27 @@ PURE := replica/register replica/view replica/membership replica/capability repl
 	replica/simulator/machine replica/simulator/faults replica/simulator/schedule replica/simulator/diagram replica/simulator/network \
 	replica/simulator/clients replica/simulator/cluster replica/simulator/members replica/simulator/injection replica/simulator/coverage \
 	replica/simulator/invariant replica/simulator/field replica/simulator/directed
-# test/e2e runs programs that are built without the race detector; the others read files.
-UNRACED := $(PURE) replica/simulator test/e2e test/layout test/mutants/equivalent test/mutants/generate
-# These tests of commands are of the simulator, whose own tests below are raced, and of how much memory a check takes.
-UNRACED_TESTS := ^Test(Simulate|CheckIsBounded|Costs|SchedulesAreWrittenWhole|ProtocolsOfAManifest)
+# test/e2e runs programs that are built without the race detector, the explorer is one goroutine; the others read files.
+UNRACED := $(PURE) replica/simulator replica/explorer test/e2e test/layout test/mutants/equivalent test/mutants/generate
+# These tests of commands are of the simulator, whose own tests below are raced, and of how much memory a check takes;
+# those of package history are of one goroutine.
+UNRACED_TESTS := ^Test(Simulate|CheckIsBounded|Costs|SchedulesAreWrittenWhole|ProtocolsOfAManifest|ReadingIsBounded|SingleCorruptionsAreRefused|CarstampsThatCount|WrongCarstamps)
 
 test-race: export CGO_ENABLED = 1
 test-race: ## Run the tests of all that has goroutines, with a small share of the simulation, under the race detector (needs a C compiler)
-	$(GO) test -race -short -skip '$(UNRACED_TESTS)' -timeout 25m $$($(GO) list ./... | grep -Ev "/($$(echo $(UNRACED) | tr ' ' '|'))(/|$$)")
-	$(GO) test -race -timeout 25m -short -run Survives ./replica/simulator
+	$(TEST) -race -short -skip '$(UNRACED_TESTS)' -timeout 25m $$($(GO) list ./... | grep -Ev "/($$(echo $(UNRACED) | tr ' ' '|'))(/|$$)")
+	$(TEST) -race -timeout 25m -short -run Survives ./replica/simulator
 
 test-clients: build-store ## Run redis-cli and redis-benchmark (Debian: redis-tools) against a running cluster
-	$(GO) test -tags clients -count 1 -v -timeout 10m ./test/clients
+	$(TEST) -tags clients -count 1 -v -timeout 10m ./test/clients
 
 test-controlplane: ## Run the operator against a real apiserver and etcd, with real members (the first time builds both)
-	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$$(hack/kubernetes/build.sh assets | tail -1)} $(GO) test -tags controlplane -count 1 -timeout 25m ./test/controlplane
+	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$$(hack/kubernetes/build.sh assets | tail -1)} $(TEST) -tags controlplane -count 1 -timeout 25m ./test/controlplane
 
 lint: ## Check formatting, go vet, staticcheck, and that what is generated is up to date
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
-	$(GO) vet ./...
-	$(GO) run $(STATICCHECK) ./...
+	$(GO) vet -tags clients,controlplane,chart,cluster ./...
+	$(GO) run $(STATICCHECK) -tags clients,controlplane,chart,cluster ./...
 	@GO="$(GO)" hack/manifests.sh --check
 
 generate: manifests ## Regenerate all that is generated: also the code of the .proto files (needs protoc)
@@ -129,7 +133,7 @@ chart: ## Copy what the Helm chart shares with config/ into it
 
 test-chart: ## Render the chart and the kustomize bases, and have a real apiserver judge them; test what stands in for netem
 	bin=$$(hack/kubernetes/build.sh assets helm kustomize | tail -1) && crds=$$(hack/chaos-mesh/build.sh crds | tail -1) && \
-		KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$$bin} CHAOS_CRDS=$$crds HELM=$$bin/helm KUSTOMIZE=$$bin/kustomize $(GO) test -tags chart -count 1 -timeout 10m ./test/chart
+		KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$$bin} CHAOS_CRDS=$$crds HELM=$$bin/helm KUSTOMIZE=$$bin/kustomize $(TEST) -tags chart -count 1 -timeout 10m ./test/chart
 	cd hack/chaos-mesh && GOWORK=off $(GO) test ./netem
 
 build-installer: ## Write dist/install.yaml, which installs the operator that runs IMAGE

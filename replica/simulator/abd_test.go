@@ -14,15 +14,18 @@ import (
 )
 
 // searchSeeds is how many random schedules a test of all of a protocol's paths tries. With those of changes, of duels,
-// of lost members and of directed schedules a protocol has 2,000 and more: the paths that each test must have taken
+// of lost members and of directed schedules a protocol has 1,400 and more: the paths that each test must have taken
 // say whether they are enough.
-const searchSeeds = 1200
+const searchSeeds = 800
 
 // seedsFor leaves out most of them where each costs much more: what worlds share by mistake, the race detector sees in
 // a few.
 func seedsFor(t *testing.T) int {
 	t.Helper()
-	if testing.Short() || raceEnabled {
+	switch {
+	case raceEnabled:
+		return searchSeeds / 150
+	case testing.Short():
 		return searchSeeds / 50
 	}
 	return searchSeeds

@@ -31,7 +31,7 @@ func TestEPaxosSurvivesDuels(t *testing.T) {
 func TestEPaxosSurvivesChanges(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
-		Start: Member(epaxos.Factory), First: 1, Seeds: seedsFor(t) / 2,
+		Start: Member(epaxos.Factory), First: 1, Seeds: seedsFor(t) / 3,
 		Options: schedule.Options{Faults: faults.Kinds(), RMWs: schedule.ManyRMWs},
 	}, append(changePathsFor(t), epaxos.ChangePaths()...))
 }

@@ -60,7 +60,7 @@ func TestWhatIsAcknowledgedIsOnDisksThatAreLeft(t *testing.T) {
 				}
 				s.Options.Faults, s.Options.Operations = kinds, 40
 				s.First, s.Seeds, s.Lose = 1, 20, 1
-				for losses := 0; losses < seedsFor(t)/4 && !t.Failed(); s.First += uint64(s.Seeds) {
+				for losses := 0; losses < seedsFor(t)/8 && !t.Failed(); s.First += uint64(s.Seeds) {
 					r := s.Run(t.Context())
 					for _, f := range r.Failures {
 						t.Errorf("%v\n%s", f, Explain(Shrink(t.Context(), f)))

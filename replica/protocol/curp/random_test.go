@@ -316,9 +316,9 @@ func options(seed uint64) protocol.Sync {
 }
 
 func TestRandomSchedulesAreLinearizable(t *testing.T) {
-	seeds := uint64(300)
+	seeds := uint64(120)
 	if testing.Short() {
-		seeds = 60
+		seeds = 40
 	}
 	hard := uint64(0)
 	took := map[string]int{}

@@ -86,14 +86,14 @@ func (m *Manager) decide(s membership.Snapshot) membership.Decision {
 	from.View = view.View{} // its position tells as much
 	if m.decided == nil || m.decided.record != m.Record || !reflect.DeepEqual(m.decided.from, from) {
 		d := membership.Decide(s)
-		m.check(s, d)
+		m.judgeDecision(s, d)
 		m.decided = &decision{m.Record, from, d}
 	}
 	return m.decided.Decision
 }
 
-// check judges a decision.
-func (m *Manager) check(s membership.Snapshot, d membership.Decision) {
+// judgeDecision holds a decision against the rules of its kind of cluster.
+func (m *Manager) judgeDecision(s membership.Snapshot, d membership.Decision) {
 	m.Breaches(check.Wanted(s, d))
 	if len(s.View.Partitions) == 0 {
 		m.Breaches(check.Decision(s, d))
