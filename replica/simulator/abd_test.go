@@ -24,7 +24,7 @@ func seedsFor(t *testing.T) int {
 	t.Helper()
 	switch {
 	case raceEnabled:
-		return searchSeeds / 150
+		return searchSeeds / 100
 	case testing.Short():
 		return searchSeeds / 50
 	}
