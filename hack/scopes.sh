@@ -41,5 +41,6 @@ explore caspaxos 'write; read' none loss crash takeover timeout
 explore epaxos 'write; read' none loss crash takeover timeout
 explore rmwpaxos 'write a; read a' none loss crash
 memory=18Gi explore rmwpaxos 'write a; read a' takeover
+explore rmwpaxos '2: write a; 2: read a' none loss crash takeover timeout=2
 explore curp 'write; read' none loss crash timeout timeout=2 loss,timeout crash,timeout takeover
 explore curp 'write; write' none loss crash timeout
