@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Explores the scopes of the table in docs/checking.md, one after the other, and prints its rows. It takes an hour and a half
-# or more, and for one scope 16 GiB of memory; how far it is goes to the standard error.
+# Explores the scopes of the table in docs/checking.md, one after the other, and prints its rows. It takes two hours
+# and a half or more, and for two scopes 16 GiB of memory; how far it is goes to the standard error.
 #
 #   hack/scopes.sh [TIME]   gives each scope so long, such as 10m; without it, an hour
 set -euo pipefail
@@ -40,7 +40,7 @@ explore gus 'write; write' none loss crash takeover timeout=2
 explore caspaxos 'write; read' none loss crash takeover timeout
 explore epaxos 'write; read' none loss crash takeover timeout
 explore rmwpaxos 'write a; read a' none loss crash
-memory=18Gi explore rmwpaxos 'write a; read a' takeover
+memory=18Gi explore rmwpaxos 'write a; read a' takeover timeout
 explore rmwpaxos '2: write a; 2: read a' none loss crash takeover timeout=2
 explore curp 'write; read' none loss crash timeout timeout=2 loss,timeout crash,timeout takeover
 explore curp 'write; write' none loss crash timeout
