@@ -47,7 +47,7 @@ build-operator: ## Build bin/georegister-operator, which is bin/kubectl-georegis
 build-mutants: ## Build bin/georegister-mutants, which has all known mistakes (docs/mutants.md)
 	@$(GO) run ./test/mutants/build
 
-# Where tests are run, nothing is vetted: `make lint` does that for all, and more, and once.
+# Where tests of this module are run, nothing is vetted: `make lint` does that for all, and more, and once.
 TEST := $(GO) test -vet=off
 
 test: ## Run all tests: no root, no Docker, no packages needed
@@ -76,10 +76,13 @@ test-clients: build-store ## Run redis-cli and redis-benchmark (Debian: redis-to
 test-controlplane: ## Run the operator against a real apiserver and etcd, with real members (the first time builds both)
 	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$$(hack/kubernetes/build.sh assets | tail -1)} $(TEST) -tags controlplane -count 1 -timeout 25m ./test/controlplane
 
+# Tests that need more than Go, each with its target.
+TAGS := clients,controlplane,chart,cluster
+
 lint: ## Check formatting, go vet, staticcheck, and that what is generated is up to date
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
-	$(GO) vet -tags clients,controlplane,chart,cluster ./...
-	$(GO) run $(STATICCHECK) -tags clients,controlplane,chart,cluster ./...
+	$(GO) vet -tags $(TAGS) ./...
+	$(GO) run $(STATICCHECK) -tags $(TAGS) ./...
 	@GO="$(GO)" hack/manifests.sh --check
 
 generate: manifests ## Regenerate all that is generated: also the code of the .proto files (needs protoc)

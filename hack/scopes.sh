@@ -14,7 +14,8 @@ explore() { # PROTOCOL OPERATIONS FAULTS...
 	local protocol=$1 operations=$2 faults
 	shift 2
 	for faults; do
-		{ "$bin/georegister" explore ${memory:+--max-memory "$memory"} --protocol "$protocol" --operations "$operations" --faults "$faults" --for "$time" || true; } |
+		{ "$bin/georegister" explore ${memory:+--max-memory "$memory"} --for "$time" \
+			--protocol "$protocol" --operations "$operations" --faults "$faults" || true; } |
 			awk -v scope="\`$protocol\` | $operations | $faults" '
 				/ states/ { split($0, part, ", "); gsub(/.*: | states/, "", part[1]); states = part[1]; sub(/.* in /, ""); took = seconds($0) }
 				/^verdict/ { sub(/verdict: /, ""); print "| " scope " | " states " | " took " | " $0 " |"; told = 1 }

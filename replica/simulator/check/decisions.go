@@ -235,11 +235,11 @@ func Wanted(s membership.Snapshot, d membership.Decision) error {
 
 // Namesakes are the witnesses that an administrator may name, too, who have come already, or have gone.
 func Namesakes(v view.View) []view.Witness {
-	last := v.LastIssued()
-	if _, known := v.Witness(last); known || v.Index(last) >= 0 {
-		return slices.Clone(v.Witnesses)
+	names, last := slices.Clone(v.Witnesses), v.LastIssued()
+	if _, known := v.Witness(last); !known && v.Index(last) < 0 {
+		names = append(names, view.Witness{ID: last, Site: "gone", Disk: "gone"})
 	}
-	return append(slices.Clone(v.Witnesses), view.Witness{ID: last, Site: "gone", Disk: "gone"})
+	return names
 }
 
 // Named holds it that no witness comes under an ID that was given before: Namesakes are named.

@@ -80,7 +80,7 @@ type decision struct {
 	membership.Decision
 }
 
-// decide decides on a change, and judges the decision: once where a round finds all as the one before it did.
+// decide decides on the next view, and judges the decision: once where a round finds all as the one before it did.
 func (m *Manager) decide(s membership.Snapshot) membership.Decision {
 	from := s
 	from.View = view.View{} // its position tells as much
