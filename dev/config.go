@@ -22,6 +22,7 @@ func (p *processes) memberConfig(m *member) node.Config {
 		Self: m.id, Site: m.record.Site,
 		Directory: m.disk(), Durability: durability,
 		FlushEvery: node.Duration(spec.Storage.SyncInterval()), TransferRate: &rate,
+		Cache: node.Bytes(spec.Storage.CacheBytes()),
 		Limits: node.Limits{
 			KeyBytes: limits.KeyBytes, ValueBytes: limits.ValueBytes,
 			ClientMemory: node.Bytes(spec.Limits.ClientBytes()),

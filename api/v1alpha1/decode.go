@@ -147,7 +147,8 @@ func readable(err error) error {
 			article(wrong.Value))
 	}
 	if errors.Is(err, resource.ErrFormatWrong) { // the decoder does not say which one
-		return errors.New("spec.storage.size, spec.storage.transferRate, spec.limits.clientMemory or spec.resources: " +
+		return errors.New("spec.storage.size, spec.storage.transferRate, spec.storage.cache, " +
+			"spec.limits.clientMemory or spec.resources: " +
 			"expected a quantity, such as 10Gi or 500m")
 	}
 	return fmt.Errorf("decode manifest: %w", err)

@@ -130,6 +130,14 @@ func (s Storage) TransferBytes() int {
 	return int(s.TransferRate.Value())
 }
 
+// CacheBytes is spec.storage.cache in bytes; 0: members choose.
+func (s Storage) CacheBytes() int {
+	if s.Cache == nil {
+		return 0
+	}
+	return int(s.Cache.Value())
+}
+
 // RetentionOrDefault is spec.storage.retention or its default.
 func (s Storage) RetentionOrDefault() Retention {
 	return cmp.Or(s.Retention, Retain)

@@ -23,6 +23,8 @@ const (
 	maxValueBytes     = 16 << 20
 	minTransferRate   = 64 << 10
 	maxTransferRate   = 1 << 40
+	minCache          = 16 << 20
+	maxCache          = 1 << 40
 	maxClientMemory   = 1 << 40
 )
 
@@ -98,6 +100,7 @@ func (s GeoRegisterClusterSpec) Validate(path *field.Path) field.ErrorList {
 		validateRange(path.Child("limits", "keyBytes"), s.Limits.KeyBytes, maxKeyBytes),
 		validateRange(path.Child("limits", "valueBytes"), s.Limits.ValueBytes, maxValueBytes),
 		validateClientMemory(path, s),
+		validateCache(path, s),
 		validateWAN(path, s),
 		validateRecovery(path.Child("recovery"), s),
 		validatePods(path, s))

@@ -134,6 +134,23 @@ func validateClientMemory(path *field.Path, s GeoRegisterClusterSpec) field.Erro
 	return nil
 }
 
+func validateCache(path *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
+	cache := s.Storage.Cache
+	if cache == nil {
+		return nil
+	}
+	at := path.Child("storage", "cache")
+	if cache.CmpInt64(minCache) < 0 || cache.CmpInt64(maxCache) > 0 {
+		return field.ErrorList{field.Invalid(at, cache.String(), "must be between 16Mi and 1Ti")}
+	}
+	if has, limited := s.Resources.Limits[corev1.ResourceMemory]; limited && cache.Cmp(has) >= 0 {
+		return field.ErrorList{field.Invalid(at, cache.String(), fmt.Sprintf(
+			"must be less than resources.limits.memory, %s, of which the member needs a part itself; a quarter of it "+
+				"is the default", &has))}
+	}
+	return nil
+}
+
 // validateChoice checks a field that has one of a few values, or none.
 func validateChoice[T ~string](path *field.Path, value T, choices ...T) field.ErrorList {
 	return refuse(value != "" && !slices.Contains(choices, value), field.NotSupported(path, value, choices))

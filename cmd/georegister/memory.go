@@ -20,7 +20,7 @@ import (
 // it a simulated one, and most members are small beside their machine.
 const garbagePercent = 400
 
-// relaxCollector trades memory that the machine has for processor time. Above half of the machine's memory the
+// relaxCollector trades memory that the machine has for processor time. Above three quarters of the machine's memory the
 // collector works as hard as it must, so that the trade never leads to swapping or to being killed. What the
 // environment sets in GOGC or GOMEMLIMIT stays as it is.
 func relaxCollector() {
@@ -33,7 +33,7 @@ func relaxCollector() {
 	if memory == 0 {
 		return // nothing would bound the heap
 	}
-	debug.SetMemoryLimit(memory / 2)
+	debug.SetMemoryLimit(memory / 4 * 3)
 	debug.SetGCPercent(garbagePercent)
 }
 
@@ -47,21 +47,37 @@ func machineMemory(read func(path string) ([]byte, error)) int64 {
 			memory = kibibytes << 10
 		}
 	}
-	if limit, err := read("/sys/fs/cgroup/memory.max"); err == nil { // a number, or max
-		if n, err := strconv.ParseInt(string(bytes.TrimSpace(limit)), 10, 64); err == nil {
-			memory = min(memory, n)
-		}
-	}
+	memory = min(memory, containerMemory(read))
 	if memory == math.MaxInt64 {
 		return 0
 	}
 	return memory
 }
 
+// containerMemory is the bound on this process' container; the largest number if there is none.
+func containerMemory(read func(path string) ([]byte, error)) int64 {
+	if limit, err := read("/sys/fs/cgroup/memory.max"); err == nil { // a number, or max
+		if n, err := strconv.ParseInt(string(bytes.TrimSpace(limit)), 10, 64); err == nil {
+			return n
+		}
+	}
+	return math.MaxInt64
+}
+
 // clientMemory is how much memory the clients of a member may take if nothing is said: a quarter of what there is, up
 // to a gibibyte; 0 if the system does not tell.
 func clientMemory(read func(path string) ([]byte, error)) int64 {
 	return min(machineMemory(read)/4, 1<<30)
+}
+
+// cacheMemory is how much memory a member keeps records in if nothing is said: a quarter of its container's, or, where
+// it may share a machine with others, a sixteenth of that, up to a gibibyte; 0 if the system does not tell.
+func cacheMemory(read func(path string) ([]byte, error)) int64 {
+	memory := machineMemory(read)
+	if limit := containerMemory(read); limit == memory {
+		return memory / 4
+	}
+	return min(memory/16, 1<<30)
 }
 
 const (

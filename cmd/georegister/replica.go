@@ -39,6 +39,7 @@ environment, then say which member this is.`,
 			return f.serve(command.Context(), config.ExitWithInput, func(ctx context.Context, log *zap.Logger) error {
 				return node.Run(ctx, config, node.Options{
 					Version: version, Log: log, ClientMemory: clientMemory(os.ReadFile),
+					Cache: cacheMemory(os.ReadFile),
 				})
 			})
 		},

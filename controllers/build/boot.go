@@ -26,6 +26,8 @@ type bootFile struct {
 	FlushEvery string `json:"flushEvery,omitempty"`
 	// TransferRate is written where it is asked for alone: members of an older image do not know it.
 	TransferRate int `json:"transferRate,omitempty"` // bytes a second
+	// Cache is so too.
+	Cache int `json:"cache,omitempty"` // bytes
 	// FaultTolerance is so too.
 	FaultTolerance int `json:"faultTolerance,omitempty"`
 	// ErasureCoding is so too.
@@ -84,6 +86,7 @@ func boot(in Input) *corev1.ConfigMap {
 	if spec.Storage.TransferRate != nil {
 		file.TransferRate = spec.Storage.TransferBytes()
 	}
+	file.Cache = spec.Storage.CacheBytes()
 	meta := owned(in, BootName(in.Cluster.Name), Labels(in.Cluster.Name))
 	meta.Annotations = map[string]string{ClusterIDAnnotation: in.ClusterID}
 	data := map[string]string{BootKey: text(file)}

@@ -51,6 +51,9 @@ type Config struct {
 	// Absent: DefaultTransferRate; 0: it is not bounded.
 	TransferRate *Bytes `json:"transferRate,omitempty"`
 
+	// Cache is how much memory records of the disk are kept in. 0: Options.Cache.
+	Cache Bytes `json:"cache,omitempty"`
+
 	Limits Limits `json:"limits"`
 	Listen Listen `json:"listen"`
 
@@ -240,6 +243,8 @@ func (c Config) Validate() error {
 		{c.Limits.ClientMemory != 0 && int64(c.Limits.ClientMemory) < least,
 			fmt.Sprintf("limits: clientMemory must be at least %d bytes: 64Mi, and 16 times valueBytes; without it, "+
 				"it is a quarter of the memory, 1Gi at most", least)},
+		{c.Cache != 0 && c.Cache < storage.LeastCache,
+			"cache: must be at least 16Mi; without it, it is a quarter of the container's memory"},
 		{c.CURP.SyncAfter < 0 || c.CURP.SyncDelay < 0 || c.CURP.Lease < 0,
 			"curp: syncAfter, syncDelay and lease must not be negative; 0 is the default"},
 		{c.transferRate() < 0, "transferRate: must not be negative; 0 is no bound"},

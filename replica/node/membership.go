@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,6 +96,7 @@ func (n *node) openDisk() error {
 			Cluster: c.Cluster, Member: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards,
 		},
 		Durability: c.Durability, FlushEvery: time.Duration(c.FlushEvery), Logger: n.log, FileSystem: fileSystem(),
+		Cache: cmp.Or(int64(c.Cache), n.options.Cache),
 	})
 	if err != nil {
 		return err

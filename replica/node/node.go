@@ -45,6 +45,9 @@ type Options struct {
 	// ClientMemory is what clients may make the member hold if its configuration does not say, in bytes. 0:
 	// operation.DefaultMemory.
 	ClientMemory int64
+	// Cache is how much memory records of the disk are kept in if the member's configuration does not say, in bytes. 0:
+	// storage.DefaultCache.
+	Cache int64
 }
 
 // node is a running member.

@@ -1,31 +1,47 @@
 package storage
 
-import "github.com/georegister/georegister/replica/protocol"
+import (
+	"sync/atomic"
+
+	"github.com/georegister/georegister/replica/protocol"
+)
 
 const (
-	// cachedBytes bounds each generation of the caches of records, of all shards together.
-	cachedBytes = 8 << 20
-	// entryBytes is about what an entry costs beside its key and value.
-	entryBytes = 96
+	// DefaultCache is how many bytes of memory records are kept in where nobody says.
+	DefaultCache = 64 << 20
+	// LeastCache is the least that can be asked for.
+	LeastCache = 16 << 20
+	// blocksOf says which part of that is for blocks of the database's tables: most of what is asked for again is found
+	// among the records, which spares the search in the tables.
+	blocksOf = 4
+	// entryBytes is about what an entry costs beside its key and value: the entry, its place in a map, and what
+	// allocations are rounded up by.
+	entryBytes = 112
 )
 
 // cache remembers the records that a shard used last, in two generations: what was not used while the younger
 // one filled up is forgotten with the older one. It holds what was committed, which may not be durable yet;
 // the journal's overlay covers that until it is.
 type cache struct {
-	young, old map[string]*stored // a nil value: there is no record
-	bytes      int                // of young
-	limit      int                // of young
+	young, old map[string]*entry
+	bytes      int64         // of young
+	limit      *atomic.Int64 // of young, the same for all shards
 }
 
-func newCache(limit int) *cache { return &cache{young: map[string]*stored{}, limit: limit} }
+// entry is a record, or that there is none: the value is nil.
+type entry struct {
+	key   string
+	value []byte
+}
+
+func newCache(limit *atomic.Int64) *cache { return &cache{young: map[string]*entry{}, limit: limit} }
 
 func (c *cache) get(key []byte) (value []byte, known bool) {
 	if e := c.young[string(key)]; e != nil {
 		return e.value, true
 	}
 	if e := c.old[string(key)]; e != nil {
-		c.put(key, e.value)
+		c.add(e)
 		return e.value, true
 	}
 	return nil, false
@@ -33,14 +49,30 @@ func (c *cache) get(key []byte) (value []byte, known bool) {
 
 func (c *cache) put(key, value []byte) {
 	if e := c.young[string(key)]; e != nil {
-		c.bytes += len(value) - len(e.value)
+		c.bytes += int64(len(value) - len(e.value))
 		e.value = value
-	} else {
-		c.bytes += entryBytes + len(key) + len(value)
-		c.young[string(key)] = &stored{value}
+		c.age()
+		return
 	}
-	if c.bytes > c.limit {
-		c.old, c.young, c.bytes = c.young, map[string]*stored{}, 0
+	e := c.old[string(key)]
+	if e == nil {
+		e = &entry{key: string(key)}
+	}
+	e.value = value
+	c.add(e)
+}
+
+// add takes an entry into the younger generation. Its memory is the same in both.
+func (c *cache) add(e *entry) {
+	c.young[e.key] = e
+	c.bytes += int64(entryBytes + len(e.key) + len(e.value))
+	c.age()
+}
+
+// age begins another generation once the younger one is full.
+func (c *cache) age() {
+	if c.bytes > c.limit.Load() {
+		c.old, c.young, c.bytes = c.young, map[string]*entry{}, 0
 	}
 }
 

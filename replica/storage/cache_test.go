@@ -2,14 +2,21 @@ package storage
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/georegister/georegister/replica/protocol"
 )
 
+func cacheOf(limit int64) *cache {
+	var bound atomic.Int64
+	bound.Store(limit)
+	return newCache(&bound)
+}
+
 func TestCacheKeepsWhatIsUsedAndItsBound(t *testing.T) {
 	const limit = 10 * (entryBytes + 6 + 10)
-	c := newCache(limit)
+	c := cacheOf(limit)
 	c.put([]byte("pinned"), []byte("0123456789"))
 	for i := range 1000 {
 		c.put(fmt.Appendf(nil, "%06d", i), []byte("0123456789"))
@@ -26,7 +33,7 @@ func TestCacheKeepsWhatIsUsedAndItsBound(t *testing.T) {
 }
 
 func TestCacheTellsAbsentFromUnknown(t *testing.T) {
-	c := newCache(1 << 10)
+	c := cacheOf(1 << 10)
 	c.note(
 		protocol.Batch{Mutations: []protocol.Mutation{{Key: []byte("gone")}, {Key: []byte("empty"), Value: []byte{}}}})
 	if v, known := c.get([]byte("gone")); !known || v != nil {
@@ -37,5 +44,22 @@ func TestCacheTellsAbsentFromUnknown(t *testing.T) {
 	}
 	if _, known := c.get([]byte("other")); known {
 		t.Error("an unknown key is known")
+	}
+}
+
+// What both generations hold is held once, and an old entry that is written is the younger one's.
+func TestCacheHasEachRecordOnce(t *testing.T) {
+	c := cacheOf(entryBytes + 3)
+	c.put([]byte("a"), []byte("1"))
+	c.put([]byte("b"), []byte("12")) // one byte more than there is room for: another generation begins
+	if len(c.old) != 2 || len(c.young) != 0 {
+		t.Fatalf("%d and %d entries", len(c.young), len(c.old))
+	}
+	c.put([]byte("a"), []byte("2"))
+	if c.old["a"] != c.young["a"] || c.bytes != entryBytes+2 {
+		t.Errorf("the entry is held twice, or %d bytes are counted", c.bytes)
+	}
+	if v, known := c.get([]byte("a")); !known || string(v) != "2" {
+		t.Errorf("%q, %v", v, known)
 	}
 }

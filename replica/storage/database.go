@@ -20,7 +20,7 @@ const format = pebble.FormatValueSeparation
 
 // openDatabase opens a database; what fails then or later is told to f.
 func openDatabase(path string, o *Options, f *failure, adapt func(*pebble.Options)) (*pebble.DB, error) {
-	cache := pebble.NewCache(cacheBytes)
+	cache := pebble.NewCache(o.Cache / blocksOf)
 	defer cache.Unref()
 	options := &pebble.Options{
 		FS:                          o.FileSystem,

@@ -21,8 +21,7 @@ const (
 	// more than they save: an insertion searches the table, and misses the processor's caches.
 	memTableBytes = 8 << 20
 	// memTables may wait to be written out before commits wait for them.
-	memTables  = 4
-	cacheBytes = 32 << 20
+	memTables = 4
 	// groupBytes bounds what one commit takes of what is waiting, so that it fits a table.
 	groupBytes = 2 << 20
 	// prefixBytes is the length of a shard's number in front of its keys.
@@ -46,6 +45,7 @@ type disk struct {
 	seed    uint64 // of the records' checksums
 	boot    atomic.Uint32
 	latest  atomic.Uint64 // the number of the latest commit; the committer's
+	cached  atomic.Int64  // bounds each of the two generations of a shard's cache
 	mark    *durable.MarkFile
 
 	mutex   sync.Mutex
@@ -84,9 +84,11 @@ func (d *disk) grow(shards int) {
 	for i := len(d.readers); i < shards; i++ {
 		d.readers = append(d.readers, &diskShard{
 			disk: d, prefix: binary.BigEndian.AppendUint16(nil, uint16(i)),
-			cache: newCache(cachedBytes / d.options.Identity.Shards),
+			cache: newCache(&d.cached),
 		})
 	}
+	records := d.options.Cache - d.options.Cache/blocksOf
+	d.cached.Store(records / 2 / int64(max(len(d.readers), 1)))
 }
 
 func (d *disk) shard(i int) protocol.Reader { return d.readers[i] }

@@ -39,7 +39,7 @@ func TestLoadedRecordsAreThoseOnDisk(t *testing.T) {
 	}
 	shard := s.Shard(0).(*diskShard)
 	for round := range 200 {
-		shard.cache = newCache(1 << 20)
+		shard.cache = cacheOf(1 << 20)
 		var keys [][]byte
 		for range draw.IntN(50) {
 			keys = append(keys, fmt.Appendf(nil, "%03d", draw.IntN(420)))

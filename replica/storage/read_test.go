@@ -52,7 +52,7 @@ func TestDamageFoundAtARead(t *testing.T) {
 			if err := d.db.Set([]byte("\x00\x01k"), damage(s, stored(s, "\x00\x01k")), pebble.Sync); err != nil {
 				t.Fatal(err)
 			}
-			d.readers[1].cache = newCache(1 << 20)
+			d.readers[1].cache = cacheOf(1 << 20)
 			err := fmt.Errorf("nothing")
 			func() {
 				defer func() { err, _ = recover().(error) }()

@@ -74,6 +74,7 @@ type Options struct {
 	Identity   Identity
 	Durability Durability    // zero: Sync
 	FlushEvery time.Duration // Interval only; zero: DefaultFlushEvery
+	Cache      int64         // bytes of memory in which records of the disk are kept; zero: DefaultCache
 	FileSystem vfs.FS        // nil: the operating system's
 	Logger     *zap.Logger   // nil: none
 }
@@ -117,6 +118,7 @@ type Store struct {
 // was durable on it is set aside: the member begins with an empty one, which is Lost, and Loss says why.
 func Open(o Options) (*Store, error) {
 	o.Durability = cmp.Or(o.Durability, Sync)
+	o.Cache = cmp.Or(max(o.Cache, 0), DefaultCache)
 	o.FlushEvery = cmp.Or(max(o.FlushEvery, 0), DefaultFlushEvery)
 	o.FileSystem, o.Logger = cmp.Or(o.FileSystem, vfs.Default), cmp.Or(o.Logger, zap.NewNop())
 	if o.Directory == "" && o.Durability != Memory {

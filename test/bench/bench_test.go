@@ -13,7 +13,7 @@ import (
 	"github.com/georegister/georegister/replica/node"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/storage"
-	"github.com/georegister/georegister/workload/closedloop"
+	"github.com/georegister/georegister/workload/bench"
 )
 
 // BenchmarkCluster runs three replicas and their clients in this process, so that -benchmem and -cpuprofile show
@@ -51,7 +51,7 @@ func benchmarkCluster(b *testing.B, durability storage.Durability, listener stri
 	if err := c.answers(ctx, "replica", listener); err != nil {
 		b.Fatal(err)
 	}
-	dialer, err := closedloop.FindDialer(listener)
+	dialer, err := bench.FindDialer(listener)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/workload/closedloop"
+	"github.com/georegister/georegister/workload/bench"
 )
 
 // buildEtcd builds the etcd that test/bench/etcd pins, unless the program exists.
@@ -74,7 +74,7 @@ func startEtcd(ctx context.Context, f flags, durability string) (*cluster, error
 
 // answers waits until every member serves a linearizable read.
 func (c *cluster) answers(ctx context.Context, what, name string) error {
-	dialer, err := closedloop.FindDialer(name)
+	dialer, err := bench.FindDialer(name)
 	if err != nil {
 		return err
 	}

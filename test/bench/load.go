@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/workload/closedloop"
+	"github.com/georegister/georegister/workload/bench"
 )
 
 // load is clients in a closed loop, each of one site, that go on after errors. Every operation is remembered.
 type load struct {
-	dialer     closedloop.Dialer
+	dialer     bench.Dialer
 	keys       int
 	valueBytes int
 	mix        []register.Kind // one of them is drawn for each operation
@@ -46,7 +46,7 @@ const (
 )
 
 func newLoad(keys, valueBytes int, mix []register.Kind) *load {
-	dialer, err := closedloop.FindDialer("redis")
+	dialer, err := bench.FindDialer("redis")
 	if err != nil {
 		panic(err) // the name is this program's
 	}
@@ -99,7 +99,7 @@ func (l *load) at(ctx context.Context, site, address string, clients int) {
 }
 
 func (l *load) run(ctx context.Context, site, address string, draw *rand.Rand) {
-	var conn closedloop.Conn
+	var conn bench.Conn
 	defer func() {
 		if conn != nil {
 			_ = conn.Close()

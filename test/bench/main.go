@@ -2,7 +2,7 @@
 // machine, as processes of their own, with equal durability; both are driven by the same clients, in turn, cell
 // by cell. It prints tables in Markdown.
 //
-// `bench change` measures what clients feel while members change, `bench transfer` how fast a member fetches the state,
+// `bench keys` compares throughput with few and many keys, `bench change` measures what clients feel while members change, `bench transfer` how fast a member fetches the state,
 // `bench losses` how long a shard is not served when a backup or its master is lost, `bench masters` what a write costs
 // with CURP and with what it replaces, `bench redis` does that beside Redis, `bench protocols` compares the throughput
 // of protocols, and `bench memory` measures what a key takes of memory and disk with each.
@@ -20,7 +20,7 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/workload/closedloop"
+	"github.com/georegister/georegister/workload/bench"
 )
 
 type flags struct {
@@ -40,6 +40,8 @@ func main() {
 	switch command := append(os.Args, "")[1]; command {
 	case "change":
 		err = measureChanges(ctx, os.Args[2:])
+	case "keys":
+		err = measureKeys(ctx, os.Args[2:])
 	case "losses":
 		err = measureLosses(ctx, os.Args[2:])
 	case "masters":
@@ -139,7 +141,7 @@ func compare(ctx context.Context, f flags, durability string) (tables []*table, 
 			if s.listener == "stream" || s.listener == "redis" {
 				continue // the same cluster is filled already
 			}
-			if err := closedloop.Fill(ctx, s.options(f, cell{register.Write, valueBytes, 1, 1})); err != nil {
+			if err := bench.Fill(ctx, s.options(f, cell{register.Write, valueBytes, 1, 1})); err != nil {
 				return nil, fmt.Errorf("fill %s: %w", s.name, err)
 			}
 		}
@@ -193,13 +195,13 @@ type system struct {
 
 func (s system) pipelines() bool { return s.listener == "stream" || s.listener == "redis" }
 
-func (s system) options(f flags, c cell) closedloop.Options {
-	dialer, err := closedloop.FindDialer(s.listener)
+func (s system) options(f flags, c cell) bench.Options {
+	dialer, err := bench.FindDialer(s.listener)
 	if err != nil {
 		panic(err) // the names are this program's
 	}
-	return closedloop.Options{
-		Dialer: dialer, Addresses: s.cluster.addresses[s.listener], Clients: c.clients, Depth: c.depth, Kind: c.kind,
-		Keys: f.keys, ValueBytes: c.valueBytes, Warmup: f.warmup, Duration: f.duration, Servers: s.cluster.pids(),
+	return bench.Options{
+		Dialer: dialer, Addresses: s.cluster.addresses[s.listener], Clients: c.clients, Depth: c.depth,
+		Kinds: []register.Kind{c.kind}, Keys: f.keys, ValueBytes: c.valueBytes, Warmup: f.warmup, Duration: f.duration, Servers: s.cluster.pids(),
 	}
 }

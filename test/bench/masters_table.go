@@ -14,7 +14,7 @@ import (
 
 	"github.com/georegister/georegister/replica/node"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/workload/closedloop"
+	"github.com/georegister/georegister/workload/bench"
 )
 
 // mastering are the flags of `bench masters`.
@@ -135,8 +135,8 @@ func (t *tier) write(ctx context.Context, mode, round int, f mastering) (latenci
 	return latencies, nil
 }
 
-func dialRedis(ctx context.Context, address string) (closedloop.Conn, error) {
-	dialer, err := closedloop.FindDialer("redis")
+func dialRedis(ctx context.Context, address string) (bench.Conn, error) {
+	dialer, err := bench.FindDialer("redis")
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func (t *tier) drive(ctx context.Context, mode, clients int, f mastering) (rate 
 			return err
 		}
 		pid := t.servers[masterMember]
-		before, err := closedloop.ProcessCPU(ctx, pid)
+		before, err := bench.ProcessCPU(ctx, pid)
 		if err != nil {
 			return err
 		}
@@ -215,7 +215,7 @@ func (t *tier) drive(ctx context.Context, mode, clients int, f mastering) (rate 
 			return err
 		}
 		operations, span := done.Load()-from, time.Since(begun)
-		after, err := closedloop.ProcessCPU(ctx, pid)
+		after, err := bench.ProcessCPU(ctx, pid)
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/georegister/georegister/dev"
 	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/workload/closedloop"
+	"github.com/georegister/georegister/workload/bench"
 )
 
 // comparing are the flags of `bench protocols`.
@@ -106,7 +106,7 @@ func (f comparing) start(ctx context.Context, data, name string) (*contender, er
 	}
 	options, err := f.options(c, register.Write)
 	if err == nil {
-		err = closedloop.Fill(ctx, options)
+		err = bench.Fill(ctx, options)
 	}
 	if err != nil {
 		return nil, errors.Join(err, cluster.Close())
@@ -114,11 +114,11 @@ func (f comparing) start(ctx context.Context, data, name string) (*contender, er
 	return c, nil
 }
 
-func (f comparing) options(c *contender, kind register.Kind) (closedloop.Options, error) {
-	dialer, err := closedloop.FindDialer("redis")
-	return closedloop.Options{
-		Dialer: dialer, Addresses: c.addresses, Clients: f.clients, Depth: f.depth, Kind: kind, Keys: f.keys,
-		ValueBytes: f.values, Warmup: f.warmup, Duration: f.duration,
+func (f comparing) options(c *contender, kind register.Kind) (bench.Options, error) {
+	dialer, err := bench.FindDialer("redis")
+	return bench.Options{
+		Dialer: dialer, Addresses: c.addresses, Clients: f.clients, Depth: f.depth,
+		Kinds: []register.Kind{kind}, Keys: f.keys, ValueBytes: f.values, Warmup: f.warmup, Duration: f.duration,
 	}, err
 }
 
@@ -126,7 +126,7 @@ func (f comparing) options(c *contender, kind register.Kind) (closedloop.Options
 func (f comparing) compare(ctx context.Context, all []*contender) error {
 	lines := make([]string, len(all))
 	for _, kind := range []register.Kind{register.Read, register.Write, register.RMW} {
-		results := make([][]closedloop.Result, len(all))
+		results := make([][]bench.Result, len(all))
 		for range f.rounds {
 			for i, c := range all {
 				if c.can.CheckOperation(kind) != nil {
@@ -136,7 +136,7 @@ func (f comparing) compare(ctx context.Context, all []*contender) error {
 				if err != nil {
 					return err
 				}
-				result, err := closedloop.Run(ctx, options)
+				result, err := bench.Run(ctx, options)
 				if err != nil {
 					return fmt.Errorf("%s, %s: %w", c.can.Name, kind, err)
 				}
@@ -145,13 +145,13 @@ func (f comparing) compare(ctx context.Context, all []*contender) error {
 					result.P50, result.P99)
 			}
 		}
-		var first closedloop.Result
+		var first bench.Result
 		for i := range all {
 			if len(results[i]) == 0 {
 				lines[i] += " - | - | - | - |"
 				continue
 			}
-			middle := median(results[i], func(a, b closedloop.Result) int { return int(a.Operations - b.Operations) })
+			middle := median(results[i], func(a, b bench.Result) int { return int(a.Operations - b.Operations) })
 			if i == 0 {
 				first = middle
 			}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/georegister/georegister/workload/closedloop"
+	"github.com/georegister/georegister/workload/bench"
 )
 
 // table holds the figures of one durability and one size of values.
@@ -23,7 +23,7 @@ type table struct {
 
 type row struct {
 	cell    cell
-	results map[string]closedloop.Result // by name of the system
+	results map[string]bench.Result // by name of the system
 }
 
 func newTable(durability string, valueBytes int, systems []system) *table {
@@ -32,13 +32,13 @@ func newTable(durability string, valueBytes int, systems []system) *table {
 
 // measure adds a row. The systems take turns, so that a machine that changes its pace changes it for all.
 func (t *table) measure(ctx context.Context, f flags, c cell) error {
-	all := map[string][]closedloop.Result{}
+	all := map[string][]bench.Result{}
 	for range f.rounds {
 		for _, s := range t.systems {
 			if c.depth > 1 && !s.pipelines() {
 				continue
 			}
-			result, err := closedloop.Run(ctx, s.options(f, c))
+			result, err := bench.Run(ctx, s.options(f, c))
 			if err != nil {
 				return fmt.Errorf("%s, %s, %d clients: %w", s.name, c.kind, c.clients, err)
 			}
@@ -48,9 +48,9 @@ func (t *table) measure(ctx context.Context, f flags, c cell) error {
 				result.CPUPerOperation())
 		}
 	}
-	r := row{c, map[string]closedloop.Result{}}
+	r := row{c, map[string]bench.Result{}}
 	for name, results := range all {
-		r.results[name] = median(results, func(a, b closedloop.Result) int { return int(a.Operations - b.Operations) })
+		r.results[name] = median(results, func(a, b bench.Result) int { return int(a.Operations - b.Operations) })
 	}
 	t.rows = append(t.rows, r)
 	return nil
@@ -118,7 +118,7 @@ func summarize(w io.Writer, tables []*table) {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-func ratio(ours, etcd closedloop.Result) string {
+func ratio(ours, etcd bench.Result) string {
 	if etcd.Operations == 0 {
 		return "-"
 	}

@@ -13,7 +13,7 @@ import (
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/dev"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/workload/closedloop"
+	"github.com/georegister/georegister/workload/bench"
 )
 
 // transferring are the flags of `bench transfer`.
@@ -180,7 +180,7 @@ func watch(ctx context.Context, c *dev.Cluster, site string) (f fetch) {
 			} else if f.change == nil {
 				continue // the change has not begun
 			}
-			used, _ := closedloop.ProcessCPU(ctx, o.PID) // it answered just now
+			used, _ := bench.ProcessCPU(ctx, o.PID) // it answered just now
 			if f.begin.IsZero() {
 				f.begin, f.before = time.Now(), used
 			}

@@ -117,7 +117,7 @@ var areas = []struct {
 	{"client/compose/propagate", []string{"client/compose"}},
 	{"client/compose", nil},
 	{"client", []string{"api/register", "replica/register", "replica/transport/codec"}},
-	{"workload/closedloop", []string{"api/register", "replica/register", "replica/transport/codec"}},
+	{"workload/bench", []string{"api/register", "replica/register", "replica/transport/codec"}},
 	{"workload/checked", []string{"client", "replica/register", "replica/history", "replica/capability", "workload"}},
 	{"workload", []string{"client", "replica/register", "replica/history"}},
 	{"plugin", []string{

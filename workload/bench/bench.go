@@ -1,6 +1,6 @@
 // Package closedloop measures a running store with clients that each have a connection of their own and wait
 // for the answer to one operation, or one batch of them, before they send the next.
-package closedloop
+package bench
 
 import (
 	"cmp"
@@ -23,12 +23,15 @@ type Options struct {
 	Dialer     Dialer
 	Addresses  []string // where the store listens; clients are spread over them evenly
 	Clients    int
-	Depth      int // operations that a client sends together; more than 1 needs a listener that takes batches
-	Kind       register.Kind
-	Keys       int // operations draw one of so many keys, all alike
-	ValueBytes int // Write: how long values are
-	Warmup     time.Duration
-	Duration   time.Duration
+	Depth      int             // operations that a client sends together; more than 1 needs a listener that takes batches
+	Kinds      []register.Kind // one of them is drawn for each operation
+	Keys       int             // operations draw one of so many keys, all alike
+	ValueBytes int             // Write: how long values are; they are random
+	// Rate has clients send so many operations a second, all together, whether or not those before were answered in
+	// time. A latency counts from when its operation was due. 0: a closed loop.
+	Rate     float64
+	Warmup   time.Duration
+	Duration time.Duration
 	// Servers are the process ids of the store, all on this machine, whose CPU time is measured.
 	Servers []int
 }
@@ -37,9 +40,12 @@ type Options struct {
 type Result struct {
 	Operations int64 // answered within the measured time
 	Elapsed    time.Duration
-	P50, P99   time.Duration // of a batch, which with Depth 1 is an operation
+	Latency                  // of a batch, which with Depth 1 is an operation
 	CPU        time.Duration // of all Servers together
 }
+
+// Latency is what so many of a hundred, or of a thousand, took at most.
+type Latency struct{ P50, P99, P999 time.Duration }
 
 // Throughput is in operations per second.
 func (r Result) Throughput() float64 { return float64(r.Operations) / r.Elapsed.Seconds() }
@@ -88,17 +94,20 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		result.Operations += c.operations
 		latency.Merge(c.latency)
 	}
-	result.P50 = time.Duration(latency.ValueAtPercentile(50)) * time.Microsecond
-	result.P99 = time.Duration(latency.ValueAtPercentile(99)) * time.Microsecond
+	at := func(percent float64) time.Duration {
+		return time.Duration(latency.ValueAtPercentile(percent)) * time.Microsecond
+	}
+	result.Latency = Latency{at(50), at(99), at(99.9)}
 	return result, nil
 }
 
-// Fill writes every key once, so that reads find a value.
+// Fill writes every key once, so that reads find a value; Depth of them together.
 func Fill(ctx context.Context, o Options) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
 	const writers = 64
+	pool := newPool(o.ValueBytes)
 	group, ctx := errgroup.WithContext(ctx) // the first error tells enough: a store that is down fails all alike
 	for i := range writers {
 		group.Go(func() error {
@@ -107,10 +116,15 @@ func Fill(ctx context.Context, o Options) error {
 				return err
 			}
 			defer func() { _ = conn.Close() }() // every write was answered
-			value := make(register.Value, o.ValueBytes)
+			rng := rand.New(rand.NewPCG(2, uint64(i)))
+			var batch []register.Operation
 			for k := i; k < o.Keys && err == nil; k += writers {
-				err = conn.Do(ctx,
-					[]register.Operation{{Kind: register.Write, Key: key(register.Write, k), Value: value}})
+				batch = append(batch,
+					register.Operation{Kind: register.Write, Key: key(false, k), Value: pool.draw(rng)})
+				if len(batch) == o.Depth || k+writers >= o.Keys {
+					err = conn.Do(ctx, batch)
+					batch = batch[:0]
+				}
 			}
 			return err
 		})
@@ -127,8 +141,13 @@ func (o Options) validate() error {
 			return fmt.Errorf("%s: at least 1 is needed", field.name)
 		}
 	}
-	if o.Duration <= 0 {
+	switch {
+	case len(o.Kinds) == 0:
+		return errors.New("kinds: at least 1 is needed")
+	case o.Duration <= 0:
 		return errors.New("duration: it must be above 0")
+	case o.Rate < 0:
+		return errors.New("rate: it must not be below 0")
 	}
 	return nil
 }
@@ -142,9 +161,11 @@ type client struct {
 	conn       Conn
 	options    Options
 	rng        *rand.Rand
-	value      register.Value
+	values     pool
+	integers   bool           // there are rmws, which want integers
 	latency    *hdr.Histogram // microseconds
 	operations int64
+	due        time.Time // open loop: when the latest operations were
 }
 
 func newHistogram() *hdr.Histogram { return hdr.New(1, int64(time.Minute/time.Microsecond), 2) }
@@ -153,6 +174,7 @@ func newHistogram() *hdr.Histogram { return hdr.New(1, int64(time.Minute/time.Mi
 func dial(ctx context.Context, o Options) ([]*client, error) {
 	const atOnce = 32
 	clients := make([]*client, o.Clients)
+	values := newPool(o.ValueBytes)
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i := range clients {
@@ -161,7 +183,7 @@ func dial(ctx context.Context, o Options) ([]*client, error) {
 			if err == nil {
 				clients[i] = &client{
 					conn: conn, options: o, rng: rand.New(rand.NewPCG(1, uint64(i))),
-					value: make(register.Value, o.ValueBytes), latency: newHistogram(),
+					values: values, integers: slices.Contains(o.Kinds, register.RMW), latency: newHistogram(),
 				}
 			}
 			return err
@@ -173,8 +195,8 @@ func dial(ctx context.Context, o Options) ([]*client, error) {
 
 func (c *client) run(ctx context.Context, w *window) error {
 	ops := make([]register.Operation, c.options.Depth)
-	begun := time.Now()
-	for ctx.Err() == nil && begun.Before(w.end) {
+	begun, err := c.begin(ctx, time.Now())
+	for err == nil && begun.Before(w.end) {
 		for i := range ops {
 			ops[i] = c.next()
 		}
@@ -187,16 +209,36 @@ func (c *client) run(ctx context.Context, w *window) error {
 			// Clamped, so that no operation is left out.
 			_ = c.latency.RecordValue(min(max(now.Sub(begun).Microseconds(), 1), c.latency.HighestTrackableValue()))
 		}
-		begun = now
+		begun, err = c.begin(ctx, now)
 	}
-	return nil
+	return err
+}
+
+// begin waits until the next operations are due, and returns that time.
+func (c *client) begin(ctx context.Context, now time.Time) (time.Time, error) {
+	if c.options.Rate == 0 {
+		return now, ctx.Err()
+	}
+	// Draws of an exponential distribution make the arrivals of all clients together those of a Poisson process.
+	between := float64(c.options.Clients*c.options.Depth) / c.options.Rate * float64(time.Second)
+	if c.due.IsZero() {
+		c.due = now
+	}
+	c.due = c.due.Add(time.Duration(c.rng.ExpFloat64() * between))
+	select {
+	case <-time.After(c.due.Sub(now)):
+		return c.due, ctx.Err()
+	case <-ctx.Done():
+		return c.due, ctx.Err()
+	}
 }
 
 func (c *client) next() register.Operation {
-	op := register.Operation{Kind: c.options.Kind, Key: key(c.options.Kind, c.rng.IntN(c.options.Keys))}
-	switch op.Kind {
+	kind := c.options.Kinds[c.rng.IntN(len(c.options.Kinds))]
+	op := register.Operation{Kind: kind, Key: key(c.integers, c.rng.IntN(c.options.Keys))}
+	switch kind {
 	case register.Write:
-		op.Value = c.value
+		op.Value = c.values.draw(c.rng)
 	case register.RMW:
 		op.Call = register.Call{Function: register.Add, Args: [][]byte{[]byte("1")}}
 	}
@@ -204,11 +246,28 @@ func (c *client) next() register.Operation {
 }
 
 // key keeps the integers of rmws apart from what writes leave behind.
-func key(kind register.Kind, i int) string {
-	if kind == register.RMW {
+func key(integer bool, i int) string {
+	if integer {
 		return "bench/integer/" + strconv.Itoa(i)
 	}
 	return "bench/value/" + strconv.Itoa(i)
+}
+
+// pool is random bytes of which values are pieces: a store would compress what repeats.
+type pool struct {
+	bytes []byte
+	size  int // of a value
+}
+
+func newPool(size int) pool {
+	p := pool{make([]byte, 1<<20+size), size}
+	_, _ = rand.NewChaCha8([32]byte{}).Read(p.bytes) // it never fails
+	return p
+}
+
+func (p pool) draw(rng *rand.Rand) register.Value {
+	at := rng.IntN(len(p.bytes) - p.size)
+	return p.bytes[at : at+p.size]
 }
 
 // sampleCPU returns the CPU time that processes used within the window, when it is over.

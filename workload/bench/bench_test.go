@@ -1,9 +1,10 @@
-package closedloop
+package bench
 
 import (
 	"bytes"
 	"context"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strings"
@@ -56,7 +57,7 @@ func (c countingConn) Close() error {
 
 func options(dialer Dialer) Options {
 	return Options{
-		Dialer: dialer, Addresses: []string{"a", "b"}, Clients: 5, Depth: 3, Kind: register.Write, Keys: 10,
+		Dialer: dialer, Addresses: []string{"a", "b"}, Clients: 5, Depth: 3, Kinds: []register.Kind{register.Write}, Keys: 10,
 		Warmup: time.Millisecond, Duration: 20 * time.Millisecond, Servers: []int{os.Getpid()},
 	}
 }
@@ -89,12 +90,36 @@ func TestRunRefusesWhatItCannotMeasure(t *testing.T) {
 		"keys":      func(o *Options) { o.Keys = 0 },
 		"addresses": func(o *Options) { o.Addresses = nil },
 		"duration":  func(o *Options) { o.Duration = 0 },
+		"kinds":     func(o *Options) { o.Kinds = nil },
+		"rate":      func(o *Options) { o.Rate = -1 },
 	} {
 		o := options(&countingDialer{})
 		change(&o)
 		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: the error must name it, got: %v", name, err)
 		}
+	}
+}
+
+// A client that waits for what is due sends no more than that.
+func TestAnOpenLoopSendsWhatIsDue(t *testing.T) {
+	dialer := &countingDialer{}
+	o := options(dialer)
+	o.Rate, o.Duration = 10_000, 100*time.Millisecond
+	result, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := result.Operations; n == 0 || n > 2000 { // 1000 are due
+		t.Errorf("%d operations were answered of some 1000 that were due", n)
+	}
+}
+
+func TestValuesDiffer(t *testing.T) {
+	rng, values := rand.New(rand.NewPCG(1, 1)), newPool(100)
+	a, b := values.draw(rng), values.draw(rng)
+	if len(a) != 100 || bytes.Equal(a, b) {
+		t.Errorf("two values: %x and %x", a, b)
 	}
 }
 

@@ -1,4 +1,4 @@
-package closedloop
+package bench
 
 import (
 	"context"
