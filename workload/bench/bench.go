@@ -101,35 +101,65 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return result, nil
 }
 
-// Fill writes every key once, so that reads find a value; Depth of them together.
+// fillers are how many clients write or read all keys.
+const fillers = 64
+
+// Fill writes every key once, so that reads find a value; each client sends Depth writes together.
 func Fill(ctx context.Context, o Options) error {
+	values := newPool(o.ValueBytes)
+	return o.each(ctx, 1, func(rng *rand.Rand, k int) register.Operation {
+		return register.Operation{Kind: register.Write, Key: key(false, k), Value: values.draw(rng)}
+	})
+}
+
+// ReadAll reads every key once at every address. A store of which a write reaches a quorum, and a read the others, is at
+// rest then.
+func ReadAll(ctx context.Context, o Options) error {
+	return o.each(ctx, len(o.Addresses), func(_ *rand.Rand, k int) register.Operation {
+		return register.Operation{Kind: register.Read, Key: key(false, k)}
+	})
+}
+
+// each sends the operation of every key to so many of the addresses.
+func (o Options) each(ctx context.Context, times int, operation func(*rand.Rand, int) register.Operation) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	const writers = 64
-	pool := newPool(o.ValueBytes)
 	group, ctx := errgroup.WithContext(ctx) // the first error tells enough: a store that is down fails all alike
-	for i := range writers {
+	for i := range fillers {
 		group.Go(func() error {
-			conn, err := o.Dialer.Dial(ctx, o.Addresses[i%len(o.Addresses)])
-			if err != nil {
-				return err
-			}
-			defer func() { _ = conn.Close() }() // every write was answered
 			rng := rand.New(rand.NewPCG(2, uint64(i)))
-			var batch []register.Operation
-			for k := i; k < o.Keys && err == nil; k += writers {
-				batch = append(batch,
-					register.Operation{Kind: register.Write, Key: key(false, k), Value: pool.draw(rng)})
-				if len(batch) == o.Depth || k+writers >= o.Keys {
-					err = conn.Do(ctx, batch)
-					batch = batch[:0]
+			for at := range times {
+				if err := o.part(ctx, o.Addresses[(i+at)%len(o.Addresses)], i, rng, operation); err != nil {
+					return err
 				}
 			}
-			return err
+			return nil
 		})
 	}
 	return group.Wait()
+}
+
+// part sends what one filler does at one address.
+func (o Options) part(
+	ctx context.Context, address string, filler int, rng *rand.Rand, operation func(*rand.Rand, int) register.Operation,
+) error {
+	conn, err := o.Dialer.Dial(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // everything was answered
+	var batch []register.Operation
+	for k := filler; k < o.Keys; k += fillers {
+		batch = append(batch, operation(rng, k))
+		if len(batch) == o.Depth || k+fillers >= o.Keys {
+			if err := conn.Do(ctx, batch); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+	}
+	return nil
 }
 
 func (o Options) validate() error {

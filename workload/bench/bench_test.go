@@ -133,6 +133,12 @@ func TestFillWritesEveryKeyOnce(t *testing.T) {
 	if dialer.done.Load() != 1000 {
 		t.Errorf("%d writes for 1000 keys", dialer.done.Load())
 	}
+	if err := ReadAll(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if n := dialer.done.Load() - 1000; n != 2000 {
+		t.Errorf("%d reads of 1000 keys at two addresses", n)
+	}
 }
 
 func TestRedisDialer(t *testing.T) {
