@@ -34,6 +34,19 @@ type Sizer interface {
 	Remaining(after []byte) uint64
 }
 
+// Fetcher is the capability of a Reader of which some records are in memory, and others are not. It is used by the
+// goroutine that reads.
+type Fetcher interface {
+	// Known reports whether Get finds in memory a record, or that there is none.
+	Known(key []byte) bool
+	// Fetch begins to bring records into memory, beside everything else; collect is called, from another goroutine, when
+	// some of them can be collected.
+	Fetch(keys []string, collect func())
+	// Collect has what was fetched be in memory, and returns the keys. A record that was written meanwhile is as it was
+	// written last.
+	Collect() []string
+}
+
 // Mutation sets a record, or deletes it when Value is nil.
 type Mutation struct {
 	Key   []byte

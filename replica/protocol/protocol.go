@@ -84,6 +84,16 @@ type Thrifty interface {
 	Prefer(nearest []view.MemberID)
 }
 
+// Keyed is the capability of a protocol that says which records it reads at once for a register, so that a world can
+// have them in memory before it hands on what is about that register. Such records have the register's key, behind one
+// byte that says their kind. What is not named here is read in the step.
+type Keyed interface {
+	// RecordsOf are the kinds of those that an operation of a kind reads.
+	RecordsOf(kind register.Kind) string
+	// RecordsFor are the kinds of those that a message reads.
+	RecordsFor(m *peerv1.Message) string
+}
+
 // Partitioned is the capability of a protocol whose shards are partitions of the view: view.Partition gives each member
 // a role in each, such as the master's. Such a protocol deals with lost disks itself: another disk is another member.
 type Partitioned interface {

@@ -179,7 +179,7 @@ func (s *shard) handOver() {
 			s.addHandover(request{operation: q.Operation, resume: q.Resume, submission: f})
 		}
 	}
-	for _, q := range s.shut() {
+	for _, q := range append(s.forsake(), s.shut()...) {
 		s.addHandover(q)
 	}
 	s.publishPartition() // counts of what ended since the last one

@@ -27,6 +27,7 @@ type metrics struct {
 	groupBytes prometheus.Histogram
 	fsync      prometheus.Histogram
 	overflow   prometheus.Counter
+	fetched    prometheus.Counter
 }
 
 const (
@@ -73,6 +74,10 @@ func newMetrics(r *Replica) *metrics {
 			Help: "Messages received and dropped because a shard's queue was full.",
 		}),
 	}
+	m.fetched = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "georegister_storage_fetched_total",
+		Help: "Records that were not in the cache, and were read from the disk while operations waited.",
+	})
 	m.barriers = m.taken.WithLabelValues("barrier") // the runtime's own
 	for _, kind := range []register.Kind{register.Read, register.Write, register.RMW, register.Fence} {
 		m.byKind[kind] = [2]prometheus.Observer{
@@ -84,7 +89,7 @@ func newMetrics(r *Replica) *metrics {
 		}
 	}
 	m.MustRegister(
-		m.latency, m.outcomes, m.roundTrips, m.taken, m.turn, m.group, m.groupBytes, m.fsync, m.overflow,
+		m.latency, m.outcomes, m.roundTrips, m.taken, m.turn, m.group, m.groupBytes, m.fsync, m.overflow, m.fetched,
 		&gauges{replica: r}, // read only when somebody looks
 	)
 	return m
@@ -134,6 +139,8 @@ var (
 		"Operations and instances that the protocol holds unfinished.", "shard")
 	queueDesc = describe("georegister_shard_queue",
 		"Operations and messages that wait for the shard's loop.", "shard")
+	waitingDesc = describe("georegister_shard_waiting",
+		"Operations and messages that wait for a record to be read from the disk.", "shard")
 	voterDesc    = describe("georegister_shard_voter", "1 if the shard votes, 0 while it is a newcomer.", "shard")
 	bytesDesc    = describe("georegister_storage_bytes", "Size of the state on disk, or in memory.")
 	epochDesc    = describe("georegister_view_epoch", "Epoch of the view that this member acts in.")
@@ -181,7 +188,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{inFlightDesc, pendingDesc, queueDesc, voterDesc, bytesDesc,
+	for _, d := range []*prometheus.Desc{inFlightDesc, pendingDesc, queueDesc, waitingDesc, voterDesc, bytesDesc,
 		epochDesc, quorumDesc,
 		changingDesc, doneDesc, fetchedDesc, sameDesc, restDesc, sentDesc, receivedDesc, droppedDesc,
 		rttDesc, minRTTDesc,
@@ -206,6 +213,7 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		gauge(inFlightDesc, float64(s.InFlight), shard)
 		gauge(pendingDesc, float64(s.Pending), shard)
 		gauge(queueDesc, float64(s.Queue), shard)
+		gauge(waitingDesc, float64(s.Waiting), shard)
 		gauge(voterDesc, number(s.Voter), shard)
 	}
 	gauge(bytesDesc, float64(status.StorageBytes))

@@ -59,6 +59,7 @@ type shard struct {
 	witnesses []view.MemberID // in the order of the view
 	preferred []view.MemberID // the peers, as the protocol knows it
 	retry     time.Duration   // Config.Retry, as the protocol knows it
+	waiting   waiting
 }
 
 // capabilities are those of the shard's protocol; nil: it has not got that one.
@@ -67,6 +68,7 @@ type capabilities struct {
 	thrifty     protocol.Thrifty
 	partitioned protocol.Partitioned
 	timed       protocol.Timed
+	keyed       protocol.Keyed
 }
 
 func capabilitiesOf(p protocol.Protocol) (c capabilities) {
@@ -74,6 +76,7 @@ func capabilitiesOf(p protocol.Protocol) (c capabilities) {
 	c.thrifty, _ = p.(protocol.Thrifty)
 	c.partitioned, _ = p.(protocol.Partitioned)
 	c.timed, _ = p.(protocol.Timed)
+	c.keyed, _ = p.(protocol.Keyed)
 	return c
 }
 
@@ -129,7 +132,9 @@ func newShard(r *Replica, number int) (*shard, error) {
 		s.witnesses = append(s.witnesses, w.ID)
 	}
 	s.preferred, s.retry = r.options.first(), r.options.Retry
-	s.journal = protocol.NewJournal(r.store.Shard(number))
+	disk := r.store.Shard(number)
+	s.journal = protocol.NewJournal(disk)
+	s.waiting.fetcher, _ = disk.(protocol.Fetcher)
 	p, err := r.options.start(r.config(number), s.journal)
 	if err != nil {
 		return nil, err
@@ -222,7 +227,7 @@ func (s *shard) queue(bounded bool, all ...request) (full, stopped bool) {
 // receive queues messages of one peer.
 func (s *shard) receive(from view.MemberID, messages []*peerv1.Message) {
 	s.mutex.Lock()
-	room := min(len(messages), maxMessages-len(s.inputs.messages))
+	room := max(min(len(messages), maxMessages-len(s.inputs.messages)-int(s.state.waiting.Load())), 0)
 	for _, m := range messages[:room] {
 		s.inputs.messages = append(s.inputs.messages, received{from, m})
 	}
@@ -284,10 +289,15 @@ func (s *shard) turn() bool {
 	s.inputs = s.spare
 	draining := s.draining
 	s.mutex.Unlock()
+	fetched := s.collect()
 	for i := range in.requests { // all of them, so that each is answered whatever happens in a step
 		s.handle++
 		in.requests[i].handle = s.handle
 		s.inFlight[s.handle] = in.requests[i].submission
+	}
+	if len(fetched.requests)+len(fetched.messages) > 0 { // they came before
+		in.requests = append(fetched.requests, in.requests...)
+		in.messages = append(fetched.messages, in.messages...)
 	}
 	ok, least := true, 0
 	if len(in.requests) > turnInputs {
@@ -343,14 +353,21 @@ func (s *shard) step(in inputs) bool {
 	}
 	for i := range in.requests {
 		q := &in.requests[i]
+		if s.keepsRequest(q) {
+			continue
+		}
 		s.protocol.Submit(
 			protocol.Request{
 				Handle: q.handle, Operation: q.operation, Deadline: q.submission.deadline, Resume: q.resume,
 			})
 	}
 	for i := range in.messages {
+		if s.keepsMessage(&in.messages[i]) {
+			continue
+		}
 		s.protocol.Receive(in.messages[i].from, in.messages[i].message)
 	}
+	s.fetch()
 	if n := len(in.requests) + len(in.messages); n > 0 {
 		s.replica.metrics.turn.Observe(float64(n))
 	}
@@ -471,7 +488,7 @@ func (s *shard) shut() []request {
 
 // abandon ends what is under way when the loop ends: nobody knows how it would have ended.
 func (s *shard) abandon() {
-	for _, q := range s.shut() {
+	for _, q := range append(s.forsake(), s.shut()...) {
 		q.submission.done(register.Result{Status: register.Unavailable, Message: "this member stopped before it began"})
 	}
 	for _, f := range s.inFlight {

@@ -13,6 +13,7 @@ type loopState struct {
 	incarnation atomic.Uint32
 	inFlight    atomic.Int64 // operations accepted and not ended
 	pending     atomic.Int64
+	waiting     atomic.Int64                             // inputs whose records are being read from the disk
 	change      atomic.Pointer[protocol.Change]          // as of the latest tick; nil: the protocol knows of none
 	partition   atomic.Pointer[protocol.PartitionStatus] // of a partition, as of the latest tick or later
 }

@@ -32,6 +32,7 @@ type ShardStatus struct {
 	InFlight    int // operations
 	Pending     int // what the protocol holds unfinished
 	Queue       int // inputs that wait for the loop
+	Waiting     int // inputs that wait for records to be read from the disk
 }
 
 // Status reads how the replica is. It may be called at any time.
@@ -51,6 +52,7 @@ func (r *Replica) Status() Status {
 		status.Shards = append(status.Shards, ShardStatus{
 			Number: s.number, Voter: s.state.voter.Load(), Incarnation: view.Incarnation(s.state.incarnation.Load()),
 			InFlight: int(s.state.inFlight.Load()), Pending: int(s.state.pending.Load()), Queue: queue,
+			Waiting: int(s.state.waiting.Load()),
 		})
 	}
 	return status

@@ -54,8 +54,9 @@ type disk struct {
 	wake    chan struct{} // capacity 1
 	stopped chan struct{}
 
-	using  sync.RWMutex // a closed database must not be asked for its size
-	closed bool
+	using    sync.RWMutex // a closed database must not be asked for anything
+	closed   bool
+	fetching chan struct{} // has room for those that read beside the loops
 }
 
 type request struct {
@@ -70,7 +71,7 @@ func newDisk(
 ) *disk {
 	d := &disk{
 		db: db, options: o, failure: f, observe: observe, seed: seed, mark: mark,
-		wake: make(chan struct{}, 1), stopped: make(chan struct{}),
+		wake: make(chan struct{}, 1), stopped: make(chan struct{}), fetching: make(chan struct{}, fetchesAtOnce),
 	}
 	d.latest.Store(number)
 	d.grow(o.Identity.Shards)
@@ -104,6 +105,7 @@ func (d *disk) bytes() uint64 {
 
 func (d *disk) commit(shard int, batch protocol.Batch, done func(uint64)) bool {
 	d.readers[shard].cache.note(batch)
+	d.readers[shard].note(batch)
 	d.mutex.Lock()
 	d.waiting = append(d.waiting, request{shard, batch, done})
 	d.mutex.Unlock()
@@ -271,6 +273,7 @@ type diskShard struct {
 	// What follows belongs to the goroutine that reads and commits.
 	cache *cache
 	key   []byte // scratch
+	fetches
 }
 
 func (s *diskShard) write(batch *pebble.Batch, u protocol.Mutation) error {
@@ -288,13 +291,19 @@ func (s *diskShard) write(batch *pebble.Batch, u protocol.Mutation) error {
 	return op.Finish()
 }
 
-// checked returns the value of a record, which is not a copy: what is not this shard's under that key is damage.
-func (s *diskShard) checked(key, stored []byte) []byte {
+// checked returns the value of a record, which is not a copy: what is not this disk's under that key is damage.
+func (d *disk) checked(key, stored []byte) ([]byte, error) {
 	n := len(stored) - sumBytes
-	if n < 0 || durable.Checksum(s.disk.seed, key, stored[:n]) != binary.BigEndian.Uint64(stored[n:]) {
-		s.check(fmt.Errorf("the record %x is %w: its checksum is wrong", key, durable.ErrDamaged))
+	if n < 0 || durable.Checksum(d.seed, key, stored[:n]) != binary.BigEndian.Uint64(stored[n:]) {
+		return nil, fmt.Errorf("the record %x is %w: its checksum is wrong", key, durable.ErrDamaged)
 	}
-	return stored[:n]
+	return stored[:n], nil
+}
+
+func (s *diskShard) checked(key, stored []byte) []byte {
+	value, err := s.disk.checked(key, stored)
+	s.check(err)
+	return value
 }
 
 var (
@@ -316,15 +325,8 @@ func (s *diskShard) Get(key []byte) ([]byte, bool) {
 // read returns a copy of the record in the database, or nil.
 func (s *diskShard) read(key []byte) []byte {
 	s.key = append(append(s.key[:0], s.prefix...), key...)
-	value, closer, err := s.disk.db.Get(s.key)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil
-	}
+	value, err := s.disk.find(s.key)
 	s.check(err)
-	value = s.checked(s.key, value)
-	// Never nil, even when it is empty.
-	value = append(make([]byte, 0, len(value)), value...)
-	s.check(closer.Close())
 	return value
 }
 

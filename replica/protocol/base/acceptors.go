@@ -69,6 +69,12 @@ type Acceptors struct {
 	says slab.Of[peerv1.RMWPaxos]
 }
 
+// RecordsOf implements protocol.Keyed.
+func (a *Acceptors) RecordsOf(register.Kind) string { return string(acceptorRecord) }
+
+// RecordsFor implements protocol.Keyed.
+func (a *Acceptors) RecordsFor(*peerv1.Message) string { return string(acceptorRecord) }
+
 // Durable reports whether what this member's acceptor holds of a key survives a crash now.
 func (a *Acceptors) Durable(key []byte) bool {
 	return a.Journal.Durable(a.Keys.Lookup(acceptorRecord, key))

@@ -12,6 +12,9 @@ import (
 // registerRecord begins the journal keys of RegisterRecords; the register's key follows.
 const registerRecord = 'r'
 
+// RegisterKind is what protocol.Keyed says of who reads a register's record.
+const RegisterKind = string(registerRecord)
+
 // Registers are a member's copies of registers: of each, the value of the largest carstamp that was applied.
 type Registers struct {
 	*Base
@@ -31,6 +34,12 @@ func (r *Registers) Load(key []byte) register.Versioned {
 	}
 	return wire.OfRecord(&record)
 }
+
+// RecordsOf implements protocol.Keyed.
+func (r *Registers) RecordsOf(register.Kind) string { return RegisterKind }
+
+// RecordsFor implements protocol.Keyed.
+func (r *Registers) RecordsFor(*peerv1.Message) string { return RegisterKind }
 
 // Durable reports whether what this member holds of a register survives a crash now.
 func (r *Registers) Durable(key []byte) bool {

@@ -13,6 +13,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/instance"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/quorum"
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -33,6 +34,12 @@ func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.In
 	b := base.New("epaxos", config, journal, known)
 	return &Protocol{Base: b, commands: instance.New(b, instance.Options{Commands: command, Lanes: lanes})}
 }
+
+// RecordsOf implements protocol.Keyed.
+func (p *Protocol) RecordsOf(register.Kind) string { return instance.StateKind }
+
+// RecordsFor implements protocol.Keyed.
+func (p *Protocol) RecordsFor(*peerv1.Message) string { return instance.StateKind }
 
 // Submit implements protocol.Machine.
 func (p *Protocol) Submit(r protocol.Request) {

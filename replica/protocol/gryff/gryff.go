@@ -98,6 +98,25 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 	}
 }
 
+// rmwKinds are the records that are read for an rmw: the state of its key's instances, and the register.
+const rmwKinds = instance.StateKind + base.RegisterKind
+
+// RecordsOf implements protocol.Keyed.
+func (p *Protocol) RecordsOf(kind register.Kind) string {
+	if kind == register.RMW {
+		return rmwKinds
+	}
+	return p.Registers.RecordsOf(kind)
+}
+
+// RecordsFor implements protocol.Keyed.
+func (p *Protocol) RecordsFor(m *peerv1.Message) string {
+	if m.Instance != nil {
+		return rmwKinds
+	}
+	return p.Registers.RecordsFor(m)
+}
+
 // Tick implements protocol.Machine: it repeats what was not answered, gives up what is past its deadline and
 // recovers what others left unfinished.
 func (p *Protocol) Tick(now protocol.Instant) {

@@ -90,6 +90,12 @@ func New(config protocol.Config, journal *protocol.Journal, known *quorum.Incarn
 	return p
 }
 
+// RecordsOf implements protocol.Keyed.
+func (p *Protocol) RecordsOf(register.Kind) string { return string(recordPrefix) }
+
+// RecordsFor implements protocol.Keyed.
+func (p *Protocol) RecordsFor(*peerv1.Message) string { return string(recordPrefix) }
+
 // Submit starts a read or a write; an rmw is Unsupported.
 func (p *Protocol) Submit(r protocol.Request) {
 	switch r.Operation.Kind {

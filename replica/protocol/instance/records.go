@@ -15,6 +15,9 @@ const (
 	instanceRecord = 'i'
 )
 
+// StateKind is what protocol.Keyed says of who reads the state of a key.
+const StateKind = string(stateRecord)
+
 func (p *store) instanceKey(key []byte, id instanceID) []byte {
 	b := append(p.Keys.Make(1 + 8 + 8 + len(key))[:0], instanceRecord)
 	b = binary.BigEndian.AppendUint64(b, uint64(id.writer))

@@ -113,6 +113,22 @@ func New(config protocol.Config, journal *protocol.Journal, known *quorum.Incarn
 	return p
 }
 
+// RecordsOf implements protocol.Keyed: what the inner protocol reads.
+func (p *Protocol) RecordsOf(kind register.Kind) string {
+	if keyed, ok := p.inner.(protocol.Keyed); ok {
+		return keyed.RecordsOf(kind)
+	}
+	return ""
+}
+
+// RecordsFor implements protocol.Keyed.
+func (p *Protocol) RecordsFor(m *peerv1.Message) string {
+	if keyed, ok := p.inner.(protocol.Keyed); ok && m.Fragment == nil {
+		return keyed.RecordsFor(m)
+	}
+	return ""
+}
+
 // Submit implements protocol.Machine.
 func (p *Protocol) Submit(r protocol.Request) {
 	o := &operation{request: r}

@@ -96,6 +96,7 @@ var (
 	_ protocol.Protocol = (*Member)(nil)
 	_ protocol.Joiner   = (*Member)(nil)
 	_ protocol.Thrifty  = (*Member)(nil)
+	_ protocol.Keyed    = (*Member)(nil)
 )
 
 // Start begins or resumes a member from its journal.
@@ -181,6 +182,22 @@ func (m *Member) Pending() int {
 		return m.inner.Pending()
 	}
 	return 0
+}
+
+// RecordsOf implements protocol.Keyed: who does not vote keeps what comes until then, or refuses it.
+func (m *Member) RecordsOf(kind register.Kind) string {
+	if keyed, ok := m.inner.(protocol.Keyed); ok && m.state == voting {
+		return keyed.RecordsOf(kind)
+	}
+	return ""
+}
+
+// RecordsFor implements protocol.Keyed.
+func (m *Member) RecordsFor(msg *peerv1.Message) string {
+	if keyed, ok := m.inner.(protocol.Keyed); ok && m.state == voting {
+		return keyed.RecordsFor(msg)
+	}
+	return ""
 }
 
 // Prefer implements protocol.Thrifty.

@@ -1,0 +1,122 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/georegister/georegister/replica/protocol"
+)
+
+const (
+	// fetchesAtOnce bounds the goroutines of a disk that read records: more would not make a disk faster.
+	fetchesAtOnce = 64
+	// fetchRecords is how many records one of them reads before it says so.
+	fetchRecords = 16
+)
+
+var _ protocol.Fetcher = (*diskShard)(nil)
+
+// fetches are the records that a shard brings into its cache beside its loop.
+type fetches struct {
+	mutex   sync.Mutex
+	fetched []protocol.Mutation // not collected yet; a nil value: there is no record
+
+	// What follows belongs to the goroutine that reads and commits.
+	overtaken map[string]bool // by key, of those under way: it was written meanwhile
+}
+
+// note says what a batch writes: what is being read of that is older.
+func (f *fetches) note(batch protocol.Batch) {
+	if len(f.overtaken) == 0 {
+		return
+	}
+	for _, u := range batch.Mutations {
+		if _, underWay := f.overtaken[string(u.Key)]; underWay {
+			f.overtaken[string(u.Key)] = true
+		}
+	}
+}
+
+// Known implements protocol.Fetcher.
+func (s *diskShard) Known(key []byte) bool {
+	_, known := s.cache.get(key)
+	return known
+}
+
+// Fetch implements protocol.Fetcher.
+func (s *diskShard) Fetch(keys []string, collect func()) {
+	if s.overtaken == nil {
+		s.overtaken = map[string]bool{}
+	}
+	var missing []string
+	for _, key := range keys {
+		if _, underWay := s.overtaken[key]; !underWay { // else for a loop before this one, of the view before
+			s.overtaken[key] = false
+			missing = append(missing, key)
+		}
+	}
+	for part := range slices.Chunk(missing, fetchRecords) {
+		go s.fetch(part, collect)
+	}
+}
+
+// fetch reads records, unless the store is closed or fails: then nobody waits for them any more.
+func (s *diskShard) fetch(keys []string, collect func()) {
+	d := s.disk
+	d.fetching <- struct{}{}
+	defer func() { <-d.fetching }()
+	d.using.RLock()
+	defer d.using.RUnlock()
+	if d.closed || d.failure.reason() != nil {
+		return
+	}
+	read := make([]protocol.Mutation, len(keys))
+	for i, key := range keys {
+		value, err := d.find(append(append([]byte{}, s.prefix...), key...))
+		if err != nil {
+			d.failure.set(fmt.Errorf("disk failed: read: %w", err))
+			return
+		}
+		read[i] = protocol.Mutation{Key: []byte(key), Value: value}
+	}
+	s.mutex.Lock()
+	s.fetched = append(s.fetched, read...)
+	s.mutex.Unlock()
+	collect()
+}
+
+// Collect implements protocol.Fetcher. What was written meanwhile the cache has, or had: then it is read again.
+func (s *diskShard) Collect() (keys []string) {
+	s.mutex.Lock()
+	fetched := s.fetched
+	s.fetched = nil
+	s.mutex.Unlock()
+	for _, r := range fetched {
+		key := string(r.Key)
+		if !s.overtaken[key] {
+			s.cache.put(r.Key, r.Value)
+		}
+		delete(s.overtaken, key)
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// find returns a copy of a record in the database by its whole key, or nil.
+func (d *disk) find(key []byte) ([]byte, error) {
+	stored, closer, err := d.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	value, err := d.checked(key, stored)
+	// Never nil, even when it is empty.
+	value = append(make([]byte, 0, len(value)), value...)
+	return value, errors.Join(err, closer.Close())
+}
