@@ -3,6 +3,11 @@
 // those that wait for one record keep their order.
 package intake
 
+import (
+	"maps"
+	"slices"
+)
+
 // Queue has inputs that wait, each for one record at a time. The zero Queue is empty.
 type Queue[T any] struct {
 	waiting map[string][]T // by the record
@@ -45,10 +50,10 @@ func (q *Queue[T]) Take(record string) []T {
 // Len is how many inputs wait.
 func (q *Queue[T]) Len() int { return q.length }
 
-// TakeAll returns all that wait, those of one record in their order.
+// TakeAll returns all that wait, by their records, and those of one record in the order in which they came.
 func (q *Queue[T]) TakeAll() (all []T) {
-	for _, waiting := range q.waiting { // order is irrelevant: inputs of different records come in any
-		all = append(all, waiting...)
+	for _, record := range slices.Sorted(maps.Keys(q.waiting)) {
+		all = append(all, q.waiting[record]...)
 	}
 	q.waiting, q.length = nil, 0
 	return all

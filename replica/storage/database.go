@@ -25,7 +25,8 @@ func openDatabase(path string, o *Options, f *failure, adapt func(*pebble.Option
 	options := &pebble.Options{
 		FS:                          o.FileSystem,
 		Cache:                       cache,
-		MemTableSize:                memTableBytes,
+		MemTableSize:                uint64(memTable(o.Cache)),
+		LBaseMaxBytes:               mergedOf * memTable(o.Cache),
 		MemTableStopWritesThreshold: memTables,
 		FormatMajorVersion:          format,
 		// Most keys that are asked for and not in memory don't exist: filters spare the search.
@@ -71,6 +72,9 @@ func openDatabase(path string, o *Options, f *failure, adapt func(*pebble.Option
 		return nil, fmt.Errorf("open database: %w", f.reason())
 	}
 }
+
+// memTable is the size of a table in memory, of a store with so many bytes of cache.
+func memTable(cache int64) int64 { return min(max(cache/memTableOf, leastMemTable), mostMemTable) }
 
 func filters() (levels [7]pebble.LevelOptions) {
 	for i := range levels {

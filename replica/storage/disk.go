@@ -17,9 +17,14 @@ import (
 )
 
 const (
-	// memTableBytes lets a hot register be overwritten many times before it is written out. Larger tables cost
-	// more than they save: an insertion searches the table, and misses the processor's caches.
-	memTableBytes = 8 << 20
+	// A table in memory lets a hot register be overwritten many times before it is written out, and the larger it is, the
+	// less often is what is on disk written again when it is merged with that. So it is a part of what records are
+	// cached in, within bounds: a start reads all logs, which are as large as all tables in memory.
+	memTableOf    = 16
+	leastMemTable = 8 << 20
+	mostMemTable  = 64 << 20
+	// mergedOf is how many tables in memory fit the first level that they are merged into.
+	mergedOf = 8
 	// memTables may wait to be written out before commits wait for them.
 	memTables = 4
 	// groupBytes bounds what one commit takes of what is waiting, so that it fits a table.
@@ -386,7 +391,7 @@ func (s *diskShard) end() []byte {
 }
 
 // Remaining implements protocol.Sizer from the indexes of the tables. It leaves
-// out what is not in tables yet, at most memTables times memTableBytes, and counts what is overwritten and not
+// out what is not in tables yet, at most memTables times memTable, and counts what is overwritten and not
 // compacted yet.
 func (s *diskShard) Remaining(after []byte) uint64 {
 	bytes, err := s.disk.db.EstimateDiskUsage(slices.Concat(s.prefix, after), s.end())

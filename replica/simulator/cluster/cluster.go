@@ -32,6 +32,7 @@ type Cluster struct {
 	starts      Start
 	functions   *register.Registry
 	Network     *network.Network
+	fetched     uint64           // records, by all nodes
 	Diagram     *diagram.Diagram // nil: no diagram wanted
 	Coverage    *coverage.Run    // nil: nobody asks for it
 

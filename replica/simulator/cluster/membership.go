@@ -192,6 +192,7 @@ func (nd *Node) handOver(position int) {
 
 // dropMessages leaves in the inbox what clients asked: messages of the view before count no more.
 func (nd *Node) dropMessages() {
+	nd.takeWaiting()
 	kept := nd.Inbox[:0]
 	for _, in := range nd.Inbox {
 		if in.Message == nil {

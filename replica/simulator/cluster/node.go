@@ -11,6 +11,7 @@ import (
 	"github.com/georegister/georegister/replica/simulator/network"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/intake"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/check"
@@ -98,6 +99,8 @@ type shard struct {
 	syncs     map[syncTold]saying  // of a master that does not serve yet, to backups; never ranged over
 	updates   map[uint64]*complete // by the numbers of questions about them
 	completed []*complete          // of these, in this turn
+	waiting   intake.Queue[Input]  // for records that are not in memory
+	warm      map[string]bool      // records that are; never ranged over
 	before    uint64               // batches of the disk, when faults ended, or a process started after that
 }
 
@@ -135,6 +138,9 @@ func (nd *Node) Boot() {
 	w := nd.World
 	nd.Down, nd.Paused, nd.armed, nd.Slow = false, false, false, nil
 	nd.Inbox = nil
+	for _, s := range nd.Shards {
+		s.waiting, s.warm = intake.Queue[Input]{}, nil
+	}
 	nd.Asked, nd.barriers = map[uint64]asked{}, nil
 	if nd.Rotten {
 		w.Took("rot")
@@ -311,6 +317,9 @@ func (nd *Node) work() {
 	now := nd.Clock.Read(nd.World.Now)
 	for i := range nd.Inbox {
 		in := &nd.Inbox[i]
+		if nd.keeps(in) {
+			continue
+		}
 		nd.World.Coverage.Handles(in.cause)
 		if in.Message != nil {
 			nd.World.Diagram.Delivered(int(in.from)-1, nd.Index, in.Message)

@@ -43,6 +43,9 @@ const InFlight Kind = "in-flight"
 // SlowDisk is no fault either: the disks of one site, or of all, take longer than members wait until they ask again.
 const SlowDisk Kind = "slow-disk"
 
+// Fetches is no fault either: records are not in memory, and what is about them waits until they are read from the disk.
+const Fetches Kind = "fetches"
+
 // Hasty is no fault either: members ask again before they could have been answered.
 const Hasty Kind = "hasty"
 
@@ -65,7 +68,7 @@ const Plain Kind = "plain"
 
 // Variations are the kinds that say how schedules are drawn, and are no faults.
 func Variations() []Kind {
-	return []Kind{Limits, InFlight, SlowDisk, Hasty, Apart, Mix, Directed, Plain}
+	return []Kind{Limits, InFlight, SlowDisk, Fetches, Hasty, Apart, Mix, Directed, Plain}
 }
 
 // The kinds of faults of worlds with masters and witnesses.
@@ -93,7 +96,7 @@ const Misread Kind = "misread"
 func Kinds() []Kind {
 	return []Kind{
 		Crash, Torn, Wipe, Partition, Loss, Duplicate, Reorder, Slow, Skew, Pause, OldCopy, Rot, Change, Outage,
-		Limits, InFlight, SlowDisk, Hasty, Apart,
+		Limits, InFlight, SlowDisk, Fetches, Hasty, Apart,
 	}
 }
 

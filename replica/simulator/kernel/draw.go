@@ -36,6 +36,7 @@ const (
 	ForCompaction
 	ForApart
 	ForPlain
+	ForFetches
 )
 
 // NewStream is the source of a purpose under a seed; index tells the streams of one purpose apart.

@@ -17,6 +17,7 @@ type Environment struct {
 	Shards         int
 	Jitter         int           // a message's extra delay, in thousandths of its one-way delay, at most
 	Disks          []Window      // how long an fsync takes, by node
+	Fetches        Window        // how long it takes to read a record; zero: all are in memory
 	Gather         time.Duration // a node may let inputs gather for so long before a turn; 0: one turn per input
 	Sealed         bool          // messages go through their wire format, and must not be changed once sent
 	Retry          time.Duration
@@ -166,6 +167,15 @@ func (e *Environment) least(wait time.Duration) time.Duration {
 		return wait
 	}
 	return wait * leastPace / 100
+}
+
+// drawFetches has records not be in memory, in one of eight schedules, and reading one take up to half of Retry. It draws
+// from a stream of its own.
+func (s *Schedule) drawFetches(options Options) {
+	draw, env := kernel.NewStream(s.Seed, kernel.ForFetches, 1<<63), &s.Environment
+	if slices.Contains(options.Faults, faults.Fetches) && draw.Chance(125) {
+		env.Fetches = Window{0, draw.Between(env.Retry/100, env.Retry/2)}
+	}
 }
 
 // drawSlowDisk has the disks of one site, or of all, in one of eight schedules, take up to longer than Retry: an answer

@@ -105,6 +105,7 @@ func directed(seed uint64, options Options) (s Schedule, is bool) {
 	if s.Environment.Partitioned != nil {
 		s.drawSlowDisk(options) // with others, clients that work all the time would have too many operations at once
 	}
+	s.drawFetches(options)
 	s.drawInFlight(options)
 	if options.Regular && !s.Environment.Regular {
 		s.drawSessions(options)

@@ -245,6 +245,7 @@ func Draw(seed uint64, options Options) Schedule {
 	s.drawLimits(options)
 	s.drawOutage(total, options)
 	s.drawSlowDisk(options)
+	s.drawFetches(options)
 	s.drawHasty(options)
 	s.drawApart(n, options)
 	s.drawInFlight(options)
