@@ -30,7 +30,7 @@ SCALE     ?=
 DEPLOY    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-store build-operator build-mutants test test-race test-clients test-controlplane mutants lint generate demo bench bench-change bench-losses bench-masters bench-protocols bench-memory bench-operator soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down chaos-up chaos-down cluster-kind deploy smoke e2e
+.PHONY: help build build-store build-operator build-mutants test test-race test-clients test-controlplane mutants lint generate demo bench bench-change bench-losses bench-masters bench-protocols bench-keys bench-memory bench-operator soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down chaos-up chaos-down cluster-kind deploy smoke e2e
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -109,6 +109,9 @@ bench-masters: build-store ## Measure writes with CURP, one replica, primary-bac
 
 bench-protocols: build-store ## Measure the throughput of every protocol on this machine, in turn, as ratios; PROTOCOLS="-rounds 5" measures longer
 	$(GO) run ./test/bench protocols $(PROTOCOLS)
+
+bench-keys: build-store ## Compare throughput with 10,000, 200,000 and 1,000,000 keys beside etcd; KEYS="-rounds 1" takes less
+	$(GO) run ./test/bench keys $(KEYS)
 
 bench-memory: ## Measure what a key takes of memory and disk with every protocol, at 1,000,000 keys; MEMORY="-keys 100000" takes less
 	$(GO) run ./test/bench memory $(MEMORY)

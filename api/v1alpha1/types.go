@@ -334,8 +334,8 @@ type Storage struct {
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Ki')) >= 0 && quantity(string(self)).compareTo(quantity('1Ti')) <= 0",message="transferRate must be between 64Ki and 1Ti: bytes a second"
 	TransferRate *resource.Quantity `json:"transferRate,omitempty"`
 
-	// Cache is how much memory each member keeps records in that it has read or written, of those of its volume, from 16Mi
-	// to 1Ti and less than the member's memory limit. What is not in it is read from the volume. Without meaning with
+	// Cache is how much memory each member keeps records of its volume in that it has read or written, from 16Mi to 1Ti
+	// and less than the member's memory limit. What is not in it is read from the volume. Without meaning with
 	// durability Memory, which keeps everything. Default: a quarter of the member's memory limit, which spec.resources
 	// sets; without one, a sixteenth of the node's memory, 1Gi at most.
 	// +optional

@@ -20,8 +20,8 @@ import (
 // it a simulated one, and most members are small beside their machine.
 const garbagePercent = 400
 
-// relaxCollector trades memory that the machine has for processor time. Above three quarters of the machine's memory the
-// collector works as hard as it must, so that the trade never leads to swapping or to being killed. What the
+// relaxCollector trades memory that the machine has for processor time. Above three quarters of the machine's memory
+// the collector works as hard as it must, so that the trade never leads to swapping or to being killed. What the
 // environment sets in GOGC or GOMEMLIMIT stays as it is.
 func relaxCollector() {
 	_, percent := os.LookupEnv("GOGC")

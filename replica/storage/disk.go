@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// A table in memory lets a hot register be overwritten many times before it is written out, and the larger it is, the
-	// less often is what is on disk written again when it is merged with that. So it is a part of what records are
+	// A table in memory lets a hot register be overwritten many times before it is written out, and the larger it is,
+	// the less often is what is on disk written again when it is merged with that. So it is a part of what records are
 	// cached in, within bounds: a start reads all logs, which are as large as all tables in memory.
 	memTableOf    = 16
 	leastMemTable = 8 << 20

@@ -37,7 +37,8 @@ func TestWhatIsFetchedIsInMemory(t *testing.T) {
 		t.Errorf("collected %q", keys)
 	}
 	for key, want := range map[string]string{"there": "value", "absent": ""} {
-		if value, ok := shard.Get([]byte(key)); !shard.Known([]byte(key)) || string(value) != want || ok != (want != "") {
+		value, ok := shard.Get([]byte(key))
+		if !shard.Known([]byte(key)) || string(value) != want || ok != (want != "") {
 			t.Errorf("%s is %q, %v", key, value, ok)
 		}
 	}

@@ -63,9 +63,10 @@ func measureKeys(ctx context.Context, args []string) error {
 	fmt.Printf("# Few and many keys, three members of each and their clients on one machine: %s\n\n", machine())
 	fmt.Printf("%d clients, values of %d random bytes, durability %s, medians of %d.\n\n", f.clients[0], f.valueBytes,
 		f.durabilities[0], f.rounds)
-	fmt.Print("Before that every key was written once, and read once through each member: a write goes to two of the three, and " +
-		"the first\nread through the third brings it the value.\n\n")
-	fmt.Printf("| workload | store | keys | operations/s | to %d keys | to etcd | p50 ms | p99 ms | p99.9 ms |\n", f.counts[0])
+	fmt.Print("Before that every key was written once, and read once through each member: a write goes to two of the " +
+		"three, and the first\nread through the third brings it the value.\n\n")
+	fmt.Printf("| workload | store | keys | operations/s | to %d keys | to etcd | p50 ms | p99 ms | p99.9 ms |\n",
+		f.counts[0])
 	fmt.Println("|---|---|---:|---:|---:|---:|---:|---:|---:|")
 	for _, m := range mixes() {
 		if !slices.Contains(split(f.mixes), m.name) {
@@ -147,7 +148,8 @@ func (f growing) start(ctx context.Context) (stores []store, stop func(), err er
 			}
 		}
 		if f.etcd != "" {
-			err := run("etcd", "etcd", keys, func() (*cluster, error) { return startEtcd(ctx, f.flags, f.durabilities[0]) })
+			err := run("etcd", "etcd", keys,
+				func() (*cluster, error) { return startEtcd(ctx, f.flags, f.durabilities[0]) })
 			if err != nil {
 				return stores, stop, err
 			}

@@ -2,8 +2,8 @@
 // machine, as processes of their own, with equal durability; both are driven by the same clients, in turn, cell
 // by cell. It prints tables in Markdown.
 //
-// `bench keys` compares throughput with few and many keys, `bench change` measures what clients feel while members change, `bench transfer` how fast a member fetches the state,
-// `bench losses` how long a shard is not served when a backup or its master is lost, `bench masters` what a write costs
+// `bench keys` compares throughput with few and many keys, `bench change` measures what clients feel while members
+// change, `bench transfer` how fast a member fetches the state, `bench losses` how long a shard is not served when a backup or its master is lost, `bench masters` what a write costs
 // with CURP and with what it replaces, `bench redis` does that beside Redis, `bench protocols` compares the throughput
 // of protocols, and `bench memory` measures what a key takes of memory and disk with each.
 package main
@@ -202,6 +202,7 @@ func (s system) options(f flags, c cell) bench.Options {
 	}
 	return bench.Options{
 		Dialer: dialer, Addresses: s.cluster.addresses[s.listener], Clients: c.clients, Depth: c.depth,
-		Kinds: []register.Kind{c.kind}, Keys: f.keys, ValueBytes: c.valueBytes, Warmup: f.warmup, Duration: f.duration, Servers: s.cluster.pids(),
+		Kinds: []register.Kind{c.kind}, Keys: f.keys, ValueBytes: c.valueBytes,
+		Warmup: f.warmup, Duration: f.duration, Servers: s.cluster.pids(),
 	}
 }

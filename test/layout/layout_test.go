@@ -84,7 +84,7 @@ var areas = []struct {
 		"replica/simulator/schedule",
 	}},
 	{"replica/simulator/cluster", []string{
-		"api/peer", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol", "witness/core",
+		"api/peer", "replica/intake", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol", "witness/core",
 		"replica/simulator/kernel", "replica/simulator/machine", "replica/simulator/diagram", "replica/simulator/faults",
 		"replica/simulator/schedule", "replica/simulator/check", "replica/simulator/network", "replica/simulator/clients",
 		"replica/simulator/coverage", "replica/simulator/invariant", "replica/simulator/field",
@@ -95,7 +95,7 @@ var areas = []struct {
 		"replica/simulator/check", "replica/simulator/cluster",
 	}},
 	{"replica/simulator", []string{
-		"api/peer", "api/witness", "api/v1alpha1", "replica/register", "replica/view", "replica/membership",
+		"api/peer", "replica/intake", "api/witness", "api/v1alpha1", "replica/register", "replica/view", "replica/membership",
 		"replica/capability",
 		"replica/protocol", "replica/profile", "replica/history", "witness", "workload",
 	}},
@@ -103,8 +103,9 @@ var areas = []struct {
 		"api/peer", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol",
 		"replica/history", "witness/core", "replica/simulator/kernel", "replica/simulator/diagram",
 	}},
+	{"replica/intake", nil},
 	{"replica/runtime", []string{
-		"api/peer", "replica/register", "replica/view", "replica/capability", "replica/protocol", "replica/history",
+		"api/peer", "replica/intake", "replica/register", "replica/view", "replica/capability", "replica/protocol", "replica/history",
 		"replica/storage", "replica/transport",
 	}},
 	{"replica/listener/operation", []string{"replica/register", "replica/view", "replica/capability", "replica/proof"}},

@@ -23,7 +23,7 @@ type Options struct {
 	Dialer     Dialer
 	Addresses  []string // where the store listens; clients are spread over them evenly
 	Clients    int
-	Depth      int             // operations that a client sends together; more than 1 needs a listener that takes batches
+	Depth      int             // operations that a client sends together; for more than 1 a listener has to take batches
 	Kinds      []register.Kind // one of them is drawn for each operation
 	Keys       int             // operations draw one of so many keys, all alike
 	ValueBytes int             // Write: how long values are; they are random
@@ -112,8 +112,8 @@ func Fill(ctx context.Context, o Options) error {
 	})
 }
 
-// ReadAll reads every key once at every address. A store of which a write reaches a quorum, and a read the others, is at
-// rest then.
+// ReadAll reads every key once at every address. A store of which a write reaches a quorum, and a read the others, is
+// at rest then.
 func ReadAll(ctx context.Context, o Options) error {
 	return o.each(ctx, len(o.Addresses), func(_ *rand.Rand, k int) register.Operation {
 		return register.Operation{Kind: register.Read, Key: key(false, k)}

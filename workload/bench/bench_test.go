@@ -57,7 +57,8 @@ func (c countingConn) Close() error {
 
 func options(dialer Dialer) Options {
 	return Options{
-		Dialer: dialer, Addresses: []string{"a", "b"}, Clients: 5, Depth: 3, Kinds: []register.Kind{register.Write}, Keys: 10,
+		Dialer: dialer, Addresses: []string{"a", "b"}, Clients: 5, Depth: 3,
+		Kinds: []register.Kind{register.Write}, Keys: 10,
 		Warmup: time.Millisecond, Duration: 20 * time.Millisecond, Servers: []int{os.Getpid()},
 	}
 }
