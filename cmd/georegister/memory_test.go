@@ -30,3 +30,28 @@ func TestMachineMemory(t *testing.T) {
 		}
 	}
 }
+
+// A container's memory is its own; a machine may have other members.
+func TestCacheMemory(t *testing.T) {
+	const meminfo, limit = "/proc/meminfo", "/sys/fs/cgroup/memory.max"
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  int64
+	}{
+		"a container":       {map[string]string{meminfo: "MemTotal: 8388608 kB\n", limit: "2147483648\n"}, 512 << 20},
+		"a machine":         {map[string]string{meminfo: "MemTotal: 8388608 kB\n"}, 512 << 20},
+		"a large machine":   {map[string]string{meminfo: "MemTotal: 83886080 kB\n", limit: "max\n"}, 1 << 30},
+		"a large container": {map[string]string{meminfo: "MemTotal: 83886080 kB\n", limit: "34359738368"}, 8 << 30},
+		"another system":    {nil, 0},
+	} {
+		got := cacheMemory(func(path string) ([]byte, error) {
+			if content, ok := c.files[path]; ok {
+				return []byte(content), nil
+			}
+			return nil, os.ErrNotExist
+		})
+		if got != c.want {
+			t.Errorf("%s: %d bytes, want %d", name, got, c.want)
+		}
+	}
+}

@@ -23,7 +23,7 @@ type Options struct {
 	Dialer     Dialer
 	Addresses  []string // where the store listens; clients are spread over them evenly
 	Clients    int
-	Depth      int             // operations that a client sends together; for more than 1 a listener has to take batches
+	Depth      int             // operations that a client sends together; more than 1 needs one that takes batches
 	Kinds      []register.Kind // one of them is drawn for each operation
 	Keys       int             // operations draw one of so many keys, all alike
 	ValueBytes int             // Write: how long values are; they are random
