@@ -32,9 +32,10 @@ type Protocol struct {
 	waited  map[uint64]int // by handle, of rmws: the round trips before they had an instance
 	held    heldKeys
 
-	// Reads that were answered and write back what they found: how many, and by key the number of the last one.
+	// Reads that were answered and write back what they found: how many, and their numbers by key. Of those of one key,
+	// each has a newer version than the one before it.
 	background int
-	spreading  map[string]uint64
+	spreading  map[string][]uint64
 }
 
 var _ member.Inner = (*Protocol)(nil)
@@ -56,7 +57,7 @@ func newProtocol(
 		Registers: base.Registers{Base: base.New("gryff", config, journal, known)},
 		regular:   regular,
 		waited:    map[uint64]int{},
-		spreading: map[string]uint64{},
+		spreading: map[string][]uint64{},
 	}
 	p.me = p.Writer()
 	registers := &instance.Registers{Load: p.Load, Apply: p.Apply}

@@ -6,6 +6,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // Bounds of what a coordinator remembers of what its regular reads found.
@@ -70,16 +71,35 @@ func (p *Protocol) answerRegular(o *operation) (goesOn bool) {
 	p.answer(o, r)
 	o.answered = true
 	p.background++
-	p.spreading[string(o.Key)] = o.Number
+	p.spreading[string(o.Key)] = append(p.spreading[string(o.Key)], o.Number)
 	return true
 }
 
-// spreads is the read that writes a version of a key back, or a newer one, or nil.
+// spreads is the first of the reads that write a version of a key back, or a newer one, or nil.
 func (p *Protocol) spreads(key []byte, c register.Carstamp) *operation {
-	if o := p.operations.Find(p.spreading[string(key)]); o != nil && !o.chosen.Carstamp.Less(c) {
-		return o
+	for _, number := range p.spreading[string(key)] {
+		if o := p.operations.Find(number); !o.chosen.Carstamp.Less(c) {
+			return o
+		}
 	}
 	return nil
+}
+
+// holds notes that another member has a version of a key, or a newer one, on its disk, as its message says: an answer
+// to whatever question, or a question that carries what its coordinator holds. Reads that write that version back, or
+// an older one, need not wait for the member's answer to themselves.
+func (p *Protocol) holds(from view.MemberID, key []byte, c register.Carstamp) {
+	for _, number := range slices.Clone(p.spreading[string(key)]) {
+		o := p.operations.Find(number)
+		switch {
+		case o == nil: // it ended with one before it
+		case c.Less(o.chosen.Carstamp):
+			return // the others are newer still
+		default:
+			o.asked.Answer(p.Incarnations, from)
+			p.decide(o)
+		}
+	}
 }
 
 // await has an operation wait until what it carries is written back by reads of this coordinator, if all of that is
@@ -103,8 +123,10 @@ func (p *Protocol) await(o *operation) bool {
 func (p *Protocol) spreadEnded(o *operation, held bool) {
 	p.operations.End(o)
 	p.background--
-	if p.spreading[string(o.Key)] == o.Number {
-		delete(p.spreading, string(o.Key))
+	key := string(o.Key)
+	p.spreading[key] = slices.DeleteFunc(p.spreading[key], func(number uint64) bool { return number == o.Number })
+	if len(p.spreading[key]) == 0 {
+		delete(p.spreading, key)
 	}
 	if held {
 		p.held.add(o.Key, o.chosen.Carstamp)

@@ -139,6 +139,7 @@ func (p *Protocol) onRead1(from view.MemberID, m *peerv1.Message) {
 	if !m.Same { // the value came along: algorithm 7, line 15
 		p.Apply(m.Key, wire.Of(m))
 	}
+	p.holds(from, m.Key, wire.Of(m).Carstamp)
 	held := p.Load(m.Key)
 	reply := p.Message(peerv1.Kind_READ1_REPLY, m.Op, m.Key)
 	wire.Put(reply, held)
@@ -156,6 +157,14 @@ func (p *Protocol) onReply(from view.MemberID, m *peerv1.Message) {
 		return
 	}
 	got := wire.Of(m)
+	if m.Kind == peerv1.Kind_READ1_REPLY {
+		p.holds(from, o.Key, got.Carstamp)
+	} else if o.second {
+		p.holds(from, o.Key, o.chosen.Carstamp)
+		if o.answered {
+			return // it is one of those for which that counts
+		}
+	}
 	later := o.chosen.Carstamp.Less(got.Carstamp)
 	switch {
 	case m.Kind == peerv1.Kind_WRITE1_REPLY && later:
@@ -271,6 +280,9 @@ func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
 		return
 	}
 	p.Apply(m.Key, wire.Of(m))
+	if m.Kind == peerv1.Kind_READ2 {
+		p.holds(from, m.Key, wire.Of(m).Carstamp)
+	}
 	p.SendDurably(from, p.Message(m.Kind+1, m.Op, nil))
 }
 
