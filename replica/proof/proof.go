@@ -24,7 +24,7 @@ const (
 	MaxKeys = 2
 
 	idBytes  = 4  // of a proof: which key it was made with
-	macBytes = 16 // the rest: an HMAC-SHA256, cut
+	macBytes = 16 // then an HMAC-SHA256, cut; the rest: the holders
 )
 
 // ErrForged is what Check wraps: no member with one of the keys has answered this.
@@ -85,25 +85,29 @@ func (k *Keys) Prove(d register.Dependency) []byte {
 	if len(d.Proof) > 0 {
 		return d.Proof
 	}
-	return append(slices.Clone(k.keys[0].id[:]), k.keys[0].mac(k.cluster, d)...)
+	return slices.Concat(k.keys[0].id[:], k.keys[0].mac(k.cluster, &d, d.Holders), d.Holders)
 }
 
-// Check reports a dependency that came from a client and that no member of the cluster has answered with. The error
-// wraps ErrForged.
-func (k *Keys) Check(d register.Dependency) error {
-	if len(d.Proof) != idBytes+macBytes {
-		return fmt.Errorf("dependency on %.64q: %w: it has a proof of %d bytes, not %d; send what the answer had",
-			d.Key, ErrForged, len(d.Proof), idBytes+macBytes)
+// Check reports a dependency that came from a client and that no member of the cluster has answered with; the others
+// get the holders that their proofs tell. The error wraps ErrForged.
+func (k *Keys) Check(d *register.Dependency) error {
+	if n := len(d.Proof); n < idBytes+macBytes || n > idBytes+macBytes+register.MaxHoldersBytes {
+		return fmt.Errorf("dependency on %.64q: %w: it has a proof of %d bytes, not %d to %d; send what the answer had",
+			d.Key, ErrForged, n, idBytes+macBytes, idBytes+macBytes+register.MaxHoldersBytes)
 	}
-	id, mac := d.Proof[:idBytes], d.Proof[idBytes:]
+	id, mac, holders := d.Proof[:idBytes], d.Proof[idBytes:idBytes+macBytes], d.Proof[idBytes+macBytes:]
 	for _, key := range k.keys {
 		if !bytes.Equal(key.id[:], id) { // which key it was is no secret
 			continue
 		}
-		if subtle.ConstantTimeCompare(key.mac(k.cluster, d), mac) != 1 {
+		if subtle.ConstantTimeCompare(key.mac(k.cluster, d, holders), mac) != 1 {
 			return fmt.Errorf(
 				"dependency on %.64q: %w: key, carstamp, value or proof were changed, or it is of another cluster; "+
 					"send all of them as the answer had them", d.Key, ErrForged)
+		}
+		d.Holders = nil
+		if len(holders) > 0 {
+			d.Holders = holders
 		}
 		return nil
 	}
@@ -112,9 +116,9 @@ func (k *Keys) Check(d register.Dependency) error {
 		"read again, and give all members the same keys", d.Key, ErrForged)
 }
 
-// mac authenticates all of a dependency. Each part has a fixed length, or its length before it, so that no two
-// dependencies have the same text.
-func (k *key) mac(cluster string, d register.Dependency) []byte {
+// mac authenticates all of a dependency. Each part but the last has a fixed length, or its length before it, so that no
+// two dependencies have the same text.
+func (k *key) mac(cluster string, d *register.Dependency, holders []byte) []byte {
 	text := append(make([]byte, 0, 128+len(cluster)+len(d.Key)), "georegister dependency 1\x00"...)
 	for _, part := range []string{cluster, d.Key} {
 		text = append(binary.BigEndian.AppendUint64(text, uint64(len(part))), part...)
@@ -129,6 +133,6 @@ func (k *key) mac(cluster string, d register.Dependency) []byte {
 		text = append(text, 0)
 	}
 	hash := hmac.New(sha256.New, k.secret)
-	hash.Write(append(text, value[:]...))
+	hash.Write(append(append(text, value[:]...), holders...))
 	return hash.Sum(nil)[:macBytes]
 }

@@ -32,18 +32,18 @@ func TestKeysCanBeReplaced(t *testing.T) {
 	old, next := parse(t, one, "c"), parse(t, append(bytes.Clone(two), one...), "c")
 	d := dependency("k", "v", 1)
 	d.Proof = old.Prove(d)
-	if err := next.Check(d); err != nil {
+	if err := next.Check(&d); err != nil {
 		t.Errorf("the key before is not taken: %v", err)
 	}
 	d.Proof = nil
 	d.Proof = next.Prove(d)
-	if err := parse(t, append(bytes.Clone(one), two...), "c").Check(d); err != nil {
+	if err := parse(t, append(bytes.Clone(one), two...), "c").Check(&d); err != nil {
 		t.Errorf("the key that comes is not taken: %v", err)
 	}
 	for name, k := range map[string]*Keys{
 		"without the key": old, "with others": parse(t, three, "c"), "of another cluster": parse(t, two, "d"),
 	} {
-		if err := k.Check(d); !errors.Is(err, ErrForged) {
+		if err := k.Check(&d); !errors.Is(err, ErrForged) {
 			t.Errorf("a member %s says %v", name, err)
 		}
 	}
@@ -58,7 +58,7 @@ func TestEveryPartCounts(t *testing.T) {
 		dependency("key", "value", 2),
 		{Key: "key", Versioned: register.Versioned{Carstamp: d.Carstamp}}} {
 		other.Proof = d.Proof
-		if err := k.Check(other); !errors.Is(err, ErrForged) {
+		if err := k.Check(&other); !errors.Is(err, ErrForged) {
 			t.Errorf("%+v is taken: %v", other, err)
 		}
 	}
@@ -87,7 +87,7 @@ func TestFiles(t *testing.T) {
 	}
 	d := dependency("k", "v", 1)
 	d.Proof = k.Prove(d)
-	if err := parse(t, text, "c").Check(d); err != nil {
+	if err := parse(t, text, "c").Check(&d); err != nil {
 		t.Error(err)
 	}
 	for mode, taken := range map[os.FileMode]bool{
@@ -123,6 +123,37 @@ func TestWhatIsNoKey(t *testing.T) {
 	}
 }
 
+// A member learns from a proof who held what it proves, and from no other bytes.
+func TestAProofTellsTheHolders(t *testing.T) {
+	k := parse(t, Draw(), "c")
+	d := dependency("key", "value", 1)
+	d.Holders = []byte{1, 2, 3}
+	d.Proof = k.Prove(d)
+	if len(d.Proof) > register.MaxProofBytes {
+		t.Errorf("the proof has %d bytes", len(d.Proof))
+	}
+	told := dependency("key", "value", 1)
+	told.Proof = d.Proof
+	if err := k.Check(&told); err != nil || !bytes.Equal(told.Holders, d.Holders) {
+		t.Errorf("%v are told, want %v: %v", told.Holders, d.Holders, err)
+	}
+	for i := range d.Proof {
+		changed := dependency("key", "value", 1)
+		changed.Proof = bytes.Clone(d.Proof)
+		changed.Proof[i]++
+		if err := k.Check(&changed); !errors.Is(err, ErrForged) || changed.Holders != nil {
+			t.Errorf("with another byte %d it tells %v: %v", i, changed.Holders, err)
+		}
+	}
+	for _, proof := range [][]byte{d.Proof[:len(d.Proof)-1], append(bytes.Clone(d.Proof), 4), d.Proof[:20]} {
+		other := dependency("key", "value", 1)
+		other.Proof = proof
+		if err := k.Check(&other); !errors.Is(err, ErrForged) {
+			t.Errorf("of %d bytes it is taken: %v", len(proof), err)
+		}
+	}
+}
+
 // FuzzProof shows that whatever a client sends as a proof is refused, unless it is the one that was made.
 func FuzzProof(f *testing.F) {
 	k := parse(f, []byte(strings.Repeat("0123456789abcdef", 4)), "c")
@@ -138,7 +169,7 @@ func FuzzProof(f *testing.F) {
 		got := dependency(key, string(value), timestamp)
 		got.Proof = proof
 		honest := key == d.Key && bytes.Equal(value, d.Value) && timestamp == 7 && bytes.Equal(proof, good)
-		if err := k.Check(got); (err == nil) != honest || err != nil && !errors.Is(err, ErrForged) {
+		if err := k.Check(&got); (err == nil) != honest || err != nil && !errors.Is(err, ErrForged) {
 			t.Errorf("%+v: %v", got, err)
 		}
 	})

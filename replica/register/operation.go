@@ -108,6 +108,8 @@ type Result struct {
 	More bool
 	// Proof is that of the dependency, where a listener has made one for its client.
 	Proof []byte
+	// Holders is that of the dependency.
+	Holders []byte
 }
 
 // Behind is the result of an operation that waited for so many round trips before its protocol began with it.

@@ -16,8 +16,10 @@ const (
 	// MaxDependencyBytes bounds the value of one. A read of a larger value that a quorum may not hold writes it back
 	// itself.
 	MaxDependencyBytes = 64 << 10
-	// MaxProofBytes bounds a proof.
+	// MaxProofBytes bounds a proof, with the holders in it.
 	MaxProofBytes = 64
+	// MaxHoldersBytes bounds what is told of holders.
+	MaxHoldersBytes = 40
 )
 
 // Dependency is what a regular read told of although a quorum may not hold it yet. Whatever its reader does next, and
@@ -28,6 +30,9 @@ type Dependency struct {
 	Versioned
 	// Proof tells members that the store has answered with this; it goes along unchanged. Among members there is none.
 	Proof []byte
+	// Holders tells members who had this on its disk when it was read, as their protocol encodes it; nil: nothing is
+	// known. Outside of the store it is in the proof.
+	Holders []byte
 }
 
 // Past is what one session depends on: it goes along with each of the session's operations until one that carried it is
@@ -74,7 +79,9 @@ func (p *Past) Learn(op *Operation, r Result) {
 		}
 	}
 	if r.Depends {
-		p.add(Dependency{Key: op.Key, Versioned: Versioned{Carstamp: r.Carstamp, Value: r.Value}, Proof: r.Proof})
+		p.add(Dependency{
+			Key: op.Key, Versioned: Versioned{Carstamp: r.Carstamp, Value: r.Value}, Proof: r.Proof, Holders: r.Holders,
+		})
 	}
 }
 
@@ -92,10 +99,10 @@ func (p *Past) Prove(prove func(Dependency) []byte) {
 	}
 }
 
-// Check reports the first dependency that check refuses.
-func (p *Past) Check(check func(Dependency) error) error {
-	for _, d := range p.dependencies {
-		if err := check(d); err != nil {
+// Check reports the first dependency that check refuses. It may add to dependencies what their proofs tell.
+func (p *Past) Check(check func(*Dependency) error) error {
+	for i := range p.dependencies {
+		if err := check(&p.dependencies[i]); err != nil {
 			return err
 		}
 	}
@@ -124,7 +131,8 @@ const pastVersion = 2
 // ErrPast is what DecodePast wraps.
 var ErrPast = errors.New("not the past of a session")
 
-// Encode writes the past for another session to take over. Of nothing it is two bytes.
+// Encode writes the past for another session to take over. Of nothing it is two bytes. What is known of holders goes
+// along in the proofs alone.
 //
 // Layout: the version, the number of dependencies, and for each, by key, the length of the key and the key, the three
 // parts of the carstamp, the length of the value and 1, or 0 if it is absent, and the value, the length of the proof

@@ -80,8 +80,8 @@ var areas = []struct {
 		"replica/simulator/coverage",
 	}},
 	{"replica/simulator/clients", []string{
-		"replica/register", "replica/history", "replica/simulator/kernel", "replica/simulator/diagram", "replica/simulator/network",
-		"replica/simulator/schedule",
+		"replica/register", "replica/history", "replica/proof", "replica/simulator/kernel", "replica/simulator/diagram",
+		"replica/simulator/network", "replica/simulator/schedule",
 	}},
 	{"replica/simulator/cluster", []string{
 		"api/peer", "replica/intake", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol", "witness/core",

@@ -89,7 +89,7 @@ func addDependencies(o *operation.Options, op *register.Operation, dependencies 
 		}
 		err := d.Check(o.Limits)
 		if err == nil {
-			err = o.Proofs.Check(*d)
+			err = o.Proofs.Check(d)
 		}
 		if err != nil {
 			return fmt.Errorf("after[%d]: %w", i, err)

@@ -27,7 +27,9 @@ var outcomeOf = [...]Outcome{
 func (o *Options) Prove(key string, r register.Result) register.Result {
 	if r.Depends && o.Proofs != nil {
 		r.Proof = o.Proofs.Prove(
-			register.Dependency{Key: key, Versioned: register.Versioned{Carstamp: r.Carstamp, Value: r.Value}})
+			register.Dependency{
+				Key: key, Versioned: register.Versioned{Carstamp: r.Carstamp, Value: r.Value}, Holders: r.Holders,
+			})
 	}
 	return r
 }

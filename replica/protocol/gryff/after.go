@@ -27,6 +27,9 @@ func (p *Protocol) carry(o *operation) {
 	if !p.applyAll(o.after) {
 		o.rests = p.Journal.Mark()
 	}
+	for i := range after {
+		p.learnHolders(&after[i])
+	}
 	if o.after = p.withoutHeld(o.after); len(o.after) > 0 {
 		p.Took(pathDependencyCarried)
 	} else {
@@ -67,7 +70,9 @@ func (p *Protocol) writeBack(o *operation) {
 	}
 	o.backing, o.Trips = true, min(1, p.Config.View.Size()-1)
 	if !p.await(o) {
-		p.askQuorum(o)
+		p.countHolders(o)
+		p.spread(o, o.asked.AskRest(&p.Config, p.Incarnations, p.Now))
+		p.decide(o)
 	}
 }
 

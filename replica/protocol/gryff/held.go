@@ -63,7 +63,9 @@ func (p *Protocol) withoutHeld(after []*peerv1.Dependency) []*peerv1.Dependency 
 func (p *Protocol) answerRegular(o *operation) (goesOn bool) {
 	p.Took(pathReadRegular)
 	r := o.result(1, true)
-	r.Depends = !p.has(o.Key, o.chosen.Carstamp)
+	if r.Depends = !p.has(o.Key, o.chosen.Carstamp); r.Depends {
+		r.Holders = p.holders(o)
+	}
 	if !r.Depends || p.spreads(o.Key, o.chosen.Carstamp) != nil || p.background == maxSpreading {
 		p.end(o, r)
 		return false

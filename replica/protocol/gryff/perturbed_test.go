@@ -27,7 +27,8 @@ func TestSchedulesNearScriptsFindMistakes(t *testing.T) {
 	program := mutants.Build(t)
 	for _, name := range []string{
 		"ask-beside-dependencies", "write-beside-dependencies", "held-at-once", "held-in-any-version",
-		"held-by-version-before", "held-by-question",
+		"held-by-version-before", "held-by-question", "holders-of-lost-disks",
+		"holders-of-one", "holders-are-asked",
 		"drop-dependency", "rmw-without-write-back", "fence-without-quorum", "apply-after-answer",
 	} {
 		program.Run(t, name, "gryff/"+name, func(t *testing.T) {

@@ -85,6 +85,23 @@ func (t *Tally) AskQuorum(c *protocol.Config, r *Incarnations, now protocol.Inst
 	return t.ask(c, r, now, func(s *side) int { return s.majority })
 }
 
+// AskRest is AskQuorum of a question that some have answered already: the nearest of the others that are a quorum with
+// those and oneself.
+func (t *Tally) AskRest(c *protocol.Config, r *Incarnations, now protocol.Instant) (rest []view.MemberID) {
+	var then Tally
+	then.Copy(t)
+	for _, id := range c.Nearest {
+		if then.Quorum(r, c.Self) {
+			break
+		}
+		if then.Answer(r, id) {
+			rest = append(rest, id)
+		}
+	}
+	t.due = now.Add(c.Retry)
+	return rest
+}
+
 // AskFast is AskQuorum for a fast quorum, or a plain one in a view that has none.
 func (t *Tally) AskFast(c *protocol.Config, r *Incarnations, now protocol.Instant) []view.MemberID {
 	return t.ask(c, r, now, func(s *side) int { return max(s.fast, s.majority) })

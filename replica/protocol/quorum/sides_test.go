@@ -218,6 +218,36 @@ func TestWhoIsAskedIsAQuorum(t *testing.T) {
 	}
 }
 
+// The rest that is asked makes a quorum of those that have answered, and none of it could be left out at the far end.
+func TestTheRestThatIsAsked(t *testing.T) {
+	c := change(ids{1, 2, 3, 4, 5}, nil, nil)
+	c.Nearest = ids{5, 4, 3, 2}
+	for _, test := range []struct{ answered, want ids }{
+		{nil, ids{5, 4}}, {ids{4}, ids{5}}, {ids{5}, ids{4}}, {ids{2}, ids{5}}, {ids{5, 3}, nil},
+	} {
+		r := quorum.FirstDisks(c.View)
+		var p quorum.Tally
+		for _, id := range test.answered {
+			p.Answer(r, id)
+		}
+		if got := p.AskRest(c, r, 7); !slices.Equal(got, test.want) {
+			t.Errorf("of %v %v is asked, want %v", test.answered, got, test.want)
+		}
+		if again := p.Again(c, r, 6+protocol.Instant(time.Second)); again != nil {
+			t.Errorf("%v is asked again before it is time", again)
+		}
+		if again := p.Again(c, r, 7+protocol.Instant(time.Second)); len(again) != 4-len(test.answered) {
+			t.Errorf("of %v %v is asked again, want all others", test.answered, again)
+		}
+		for _, id := range test.answered { // a disk that is lost is asked as if it had not answered
+			r.Learn(id, 2)
+		}
+		if got := p.AskRest(c, r, 7); !slices.Equal(got, ids{5, 4}) {
+			t.Errorf("when the disks of %v are lost, %v is asked", test.answered, got)
+		}
+	}
+}
+
 func TestCountingAllocatesNothing(t *testing.T) {
 	for name, c := range map[string]*protocol.Config{
 		"plain": change(ids{1, 2, 3, 4, 5}, nil, nil), "joint": change(ids{1, 2}, ids{3, 4, 5}, ids{6, 7, 8}),

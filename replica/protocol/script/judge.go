@@ -123,6 +123,7 @@ func (w *world) ended(c protocol.Completion) {
 	if c.Result.Status == register.OK && !c.Result.Carstamp.IsZero() && s.operation.Kind == register.Read {
 		s.returned = &register.Dependency{
 			Key: s.operation.Key, Versioned: register.Versioned{Carstamp: c.Result.Carstamp, Value: c.Result.Value},
+			Holders: c.Result.Holders,
 		}
 	}
 }

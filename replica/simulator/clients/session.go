@@ -3,9 +3,11 @@ package clients
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/proof"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
@@ -54,6 +56,15 @@ type causal struct {
 	about   string         // the key of its last operation
 }
 
+// keys are those of every simulated cluster.
+var keys = func() *proof.Keys {
+	keys, err := proof.Parse([]byte(strings.Repeat("0123456789abcdef", 4)), "simulated")
+	if err != nil {
+		panic(err)
+	}
+	return keys
+}()
+
 // telling is a message of one client to another one, outside of the store.
 type telling struct {
 	from  string
@@ -82,6 +93,7 @@ func (c *Client) aside(before time.Duration, more bool) bool {
 		c.reborn()
 	case schedule.AsideTell:
 		c.Took("session.tell")
+		c.past.Prove(keys.Prove)
 		c.tell(a, c.past.Encode())
 	case schedule.AsideFence:
 		c.fence(schedule.Aside{})
@@ -128,6 +140,9 @@ func (c *Client) told(t telling) {
 		return
 	}
 	past, err := register.DecodePast(t.past, register.DefaultLimits())
+	if err == nil {
+		err = past.Check(keys.Check)
+	}
 	if err != nil && t.past != nil {
 		c.Fail("the past that %s told %s: %w", t.from, c.Name, err)
 		return
