@@ -64,11 +64,11 @@ func Table() []Protocol {
 		},
 		{
 			Name: "GryffRSC", Consistency: "regular sequential", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
-			Note: "a session's operation that comes after a read that found what no quorum was known to hold takes one more than in Gryff if it is in another shard, and one more if it is of another key or an rmw; a read by a client without sessions, or of a value over 64 KiB, may take its second as in Gryff. With 3 members there are no such reads, but a session may bring them along from when there were more",
+			Note: "a session's operation that comes after a read that found what no quorum is known to hold yet takes one more than in Gryff if it is of another key or an rmw; a read by a client without sessions, or of a value over 64 KiB, may take its second as in Gryff. With 3 members there are no such reads, but a session may bring them along from when there were more",
 			Operations: []Operation{
-				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{4, Majority}, BestOnly: []int{3}, UpTo: 65536},
-				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{4, Majority}, BestOnly: []int{3}},
-				{Kind: register.RMW, Best: Path{2, AllButOne}, Worst: Path{5, Majority}, BestOnly: []int{3}},
+				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{3, Majority}, BestOnly: []int{3}, UpTo: 65536},
+				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{3, Majority}, BestOnly: []int{3}},
+				{Kind: register.RMW, Best: Path{2, AllButOne}, Worst: Path{4, Majority}, BestOnly: []int{3}},
 				{Kind: register.Fence, Best: Path{0, Nobody}, Worst: Path{1, Majority}},
 			},
 		},

@@ -10,7 +10,7 @@ import (
 // Sequential Serializability and Regular Sequential Consistency, section 4.1). A fence of a client is one that ends
 // then. What waits has had no effect.
 type Barrier struct {
-	operation Operation // with what it comes after of its own shard
+	operation Operation // with what it comes after that is not fenced
 	waiting   int       // for fences
 	trips     int       // round trips of the longest one
 	failed    bool
@@ -23,16 +23,22 @@ type Part struct {
 }
 
 // NewBarrier says what is to be fenced, shard by shard, before an operation may go to its own: at says in which one a
-// key is. A fence has no shard of its own. Without parts there is nothing to wait for.
+// key is. A fence has no shard of its own. Without parts there is nothing to wait for: what the operation comes after
+// is of its own shard alone, whose protocol sees to it. If anything is of another one, the operation's shard fences
+// its part, too, at the same time, or the operation would wait there once more. Only what a read or a write comes after
+// of its very key need not be fenced.
 func NewBarrier(op Operation, at func(key string) int) (Barrier, []Part) {
+	if op.Kind != Fence && !slices.ContainsFunc(op.After, func(d Dependency) bool { return at(d.Key) != at(op.Key) }) {
+		return Barrier{operation: op}, nil
+	}
 	var parts []Part
 	var own []Dependency
 	for _, d := range op.After {
-		shard := at(d.Key)
-		if op.Kind != Fence && shard == at(op.Key) {
+		if d.Key == op.Key && (op.Kind == Read || op.Kind == Write) {
 			own = append(own, d)
 			continue
 		}
+		shard := at(d.Key)
 		i := slices.IndexFunc(parts, func(p Part) bool { return p.Shard == shard })
 		if i < 0 {
 			i = len(parts)

@@ -36,7 +36,10 @@ func TestABarrierFencesWhatIsOfOtherShards(t *testing.T) {
 			Operation{Kind: Read, Key: "0r", After: of("2a", "1b", "2c")}, []string{"2: 2a 2c", "1: 1b"}, "",
 		},
 		"its own, others": {
-			Operation{Kind: RMW, Key: "1n", After: of("2a", "1b", "0c", "1d")}, []string{"2: 2a", "0: 0c"}, "1b 1d",
+			Operation{Kind: Write, Key: "1n", After: of("2a", "1b", "0c", "1n")}, []string{"2: 2a", "1: 1b", "0: 0c"}, "1n",
+		},
+		"its own, others, of an rmw": {
+			Operation{Kind: RMW, Key: "1n", After: of("2a", "1n")}, []string{"2: 2a", "1: 1n"}, "",
 		},
 		"a fence":           {Operation{Kind: Fence, After: of("0a", "1b")}, []string{"0: 0a", "1: 1b"}, ""},
 		"a fence of nought": {Operation{Kind: Fence}, nil, ""},

@@ -30,6 +30,7 @@ type Experiment struct {
 	Clients    int             // at each site
 	Workload   workload.Spec
 	Think      time.Duration // how long a client rests between two operations
+	Roam       time.Duration // how long a client stays at a site before it goes to the next one; 0: for ever
 	Sync       time.Duration // that an fsync takes; 0: little
 	Duration   time.Duration // virtual; the first and the last twelfth are left out of the figures
 	Seed       uint64
@@ -129,7 +130,13 @@ func Measure(ctx context.Context, x Experiment) (Measured, error) {
 			think:     x.Think,
 		}
 		loop.begin = time.Duration(loop.rng.Uint64() % uint64(100*time.Millisecond))
-		w.Clients.Add(i/x.Clients, loop, 0).Finished = func(o history.Operation) {
+		client := w.Clients.Add(i/x.Clients, loop, 0)
+		for n := 1; x.Roam > 0 && time.Duration(n)*x.Roam < x.Duration; n++ {
+			to := (i/x.Clients + n) % len(env.Network.Sites)
+			client.Asides = append(client.Asides,
+				schedule.Aside{At: time.Duration(n) * x.Roam, Kind: schedule.AsideMove, Whom: to})
+		}
+		client.Finished = func(o history.Operation) {
 			generator.Observe(o.Request, o.Result)
 			if o.Invoked >= edge && o.Returned <= x.Duration-edge {
 				m.Report.Record(o)

@@ -67,6 +67,31 @@ func readsOf(
 	return f
 }
 
+// The default is four shards: what a session depends on in another one is fenced there, for which it waits as long as it
+// would in its own. Sessions that go to another site every 200 ms find there that what they depend on is held, as a rule.
+func TestGryffRSCReadsOfSeveralShards(t *testing.T) {
+	t.Parallel()
+	for _, c := range mixes() {
+		if c.conflict == 20 {
+			continue
+		}
+		for _, roam := range []time.Duration{0, 200 * time.Millisecond} {
+			for _, shards := range []int{1, 4} {
+				x := experiment(t, Member(gryff.FactoryRSC), fmt.Sprintf("%d:%d:0", 1000-c.writes, c.writes), "CA", "VA", "IR", "OR", "JP")
+				x.Workload.Conflict, x.Duration, x.Regular = float64(c.conflict)/1000, 20*time.Second, true
+				x.Shards, x.Roam = shards, roam
+				f := measure(t, x).Report.Figures()
+				read, write := f[register.Read].Overall, f[register.Write].Overall
+				t.Logf("| %d%% | %d%% | %v | %d | %.0f | %.0f | %.1f%% | %.0f | %.0f |", c.conflict/10, c.writes/10, roam, shards,
+					read.P99, read.P999, 100*read.FastPathRate, write.P99, write.P999)
+				if read.P99 > 205 || write.P99 > 355 {
+					t.Errorf("%v, %d shards, %v: p99 of reads %.0f ms, of writes %.0f", c, shards, roam, read.P99, write.P99)
+				}
+			}
+		}
+	}
+}
+
 // A read of another key than the one that its session depends on takes two round trips, the others one, where Gryff's
 // reads of what is being written take two.
 func TestGryffRSCReads(t *testing.T) {
@@ -79,7 +104,7 @@ func TestGryffRSCReads(t *testing.T) {
 		if c.conflict == 250 && theirs.P99 < 230 || c.conflict == 20 && theirs.P99 > 147 {
 			t.Errorf("Gryff's p99 of reads is %.1f ms with %d%% of conflicts", theirs.P99, c.conflict/10)
 		}
-		if ours.FastPathRate < theirs.FastPathRate {
+		if ours.FastPathRate < theirs.FastPathRate-0.001 { // the two meet other writes
 			t.Errorf("%.2f%% of the reads took one round trip, and of Gryff's %.2f%%", 100*ours.FastPathRate,
 				100*theirs.FastPathRate)
 		}

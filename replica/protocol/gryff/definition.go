@@ -42,12 +42,11 @@ var Definition = definition.Protocol{
 // DefinitionRSC defines protocol GryffRSC.
 var DefinitionRSC = definition.Protocol{
 	Row: capability.Protocol{
-		// As Gryff, of clients that have sessions. The worst has both a fence in another shard and a write-back in its
-		// own, and a read that of Gryff, too. With three members no read leaves anything to come after.
+		// As Gryff, of clients that have sessions. The worst has a write-back before it, be it in its own shard or in
+		// others, and a read that of Gryff, too. With three members no read leaves anything to come after.
 		Name: "GryffRSC", Consistency: capability.RegularSequential, Members: capability.Sizes(),
-		Note: "a session's operation that comes after a read that found what no quorum was known to hold takes one " +
-			"more than in Gryff if it is " +
-			"in another shard, and one more if it is of another key or an rmw; a read by a client without sessions, " +
+		Note: "a session's operation that comes after a read that found what no quorum is known to hold yet takes one " +
+			"more than in Gryff if it is of another key or an rmw; a read by a client without sessions, " +
 			"or of a value " +
 			"over 64 KiB, may take its second as in Gryff. With 3 members there are no such reads, but a session may " +
 			"bring them along " +
@@ -55,15 +54,15 @@ var DefinitionRSC = definition.Protocol{
 		Operations: []capability.Operation{
 			{
 				Kind: register.Read, Best: capability.Trips(1, capability.Majority),
-				Worst: capability.Trips(4, capability.Majority), BestOnly: []int{3}, UpTo: carriedBytes,
+				Worst: capability.Trips(3, capability.Majority), BestOnly: []int{3}, UpTo: carriedBytes,
 			},
 			{
 				Kind: register.Write, Best: capability.Trips(2, capability.Majority),
-				Worst: capability.Trips(4, capability.Majority), BestOnly: []int{3},
+				Worst: capability.Trips(3, capability.Majority), BestOnly: []int{3},
 			},
 			{
 				Kind: register.RMW, Best: capability.Trips(2, capability.AllButOne),
-				Worst: capability.Trips(5, capability.Majority), BestOnly: []int{3},
+				Worst: capability.Trips(4, capability.Majority), BestOnly: []int{3},
 			},
 			{
 				Kind: register.Fence, Best: capability.Trips(0, capability.Nobody),
