@@ -36,7 +36,8 @@ func TestABarrierFencesWhatIsOfOtherShards(t *testing.T) {
 			Operation{Kind: Read, Key: "0r", After: of("2a", "1b", "2c")}, []string{"2: 2a 2c", "1: 1b"}, "",
 		},
 		"its own, others": {
-			Operation{Kind: Write, Key: "1n", After: of("2a", "1b", "0c", "1n")}, []string{"2: 2a", "1: 1b", "0: 0c"}, "1n",
+			Operation{Kind: Write, Key: "1n", After: of("2a", "1b", "0c", "1n")},
+			[]string{"2: 2a", "1: 1b", "0: 0c"}, "1n",
 		},
 		"its own, others, of an rmw": {
 			Operation{Kind: RMW, Key: "1n", After: of("2a", "1n")}, []string{"2: 2a", "1: 1n"}, "",
