@@ -39,6 +39,7 @@ type Found struct {
 	Key      string
 	Carstamp register.Carstamp
 	Deadline protocol.Instant
+	Others   bool // reads of the key that are not regular are under way, and write back, too
 }
 
 // Hears notes an answer.
@@ -81,8 +82,11 @@ func (all *Spreads) Turns(found []Found, now protocol.Instant, sent ...[]protoco
 			}
 		}
 		other := under(all.open, f.Key, f.Carstamp)
+		again := s.number != 0 && other != nil && all.surely(other, before, now)
 		switch {
-		case s.number != 0 && other != nil && all.surely(other, before, now):
+		case again && f.Others: // what is sent may be theirs
+			continue
+		case again:
 			breach("writes %v of key %q back twice at a time", f.Carstamp, f.Key)
 		case s.number == 0 && other == nil && len(all.open) < spreadsKept:
 			breach("has a session depend on %v of key %q, and does not write it back", f.Carstamp, f.Key)

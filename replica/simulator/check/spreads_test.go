@@ -25,6 +25,7 @@ func TestWhatIsHeldIsNotCarried(t *testing.T) {
 	found := func(timestamp uint64) []Found {
 		return []Found{{Key: "k", Carstamp: register.Carstamp{Timestamp: timestamp, Writer: own}, Deadline: 100}}
 	}
+	beside := func(all []Found) []Found { all[0].Others = true; return all }
 	type turn struct {
 		hears uint64 // an answer to the question of that number; 0: none
 		now   protocol.Instant
@@ -48,6 +49,7 @@ func TestWhatIsHeldIsNotCarried(t *testing.T) {
 		"a newer version":                  {[]turn{first, {0, 2, found(6), sends(back(2, 6))}}, ""},
 		"the same version":                 {[]turn{first, {0, 2, found(5), nil}}, ""},
 		"the same version twice":           {[]turn{first, {0, 2, found(5), sends(back(2, 5))}}, "twice at a time"},
+		"a read that is not regular, too":  {[]turn{first, {0, 2, beside(found(5)), sends(back(2, 5))}}, ""},
 		"nothing is written back":          {[]turn{first, {0, 2, found(6), nil}}, "does not write it back"},
 	} { // order is irrelevant: each is a test
 		t.Run(name, func(t *testing.T) {

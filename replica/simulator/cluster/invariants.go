@@ -140,13 +140,25 @@ func (nd *Node) holdSpreads(s *shard, e *protocol.Effects) {
 	for _, completions := range [][]protocol.Completion{e.Complete, e.CompleteAfterPersist} {
 		for _, c := range completions {
 			if who := nd.Asked[c.Handle]; c.Result.Depends {
-				found = append(found, check.Found{Key: who.key, Carstamp: c.Result.Carstamp, Deadline: who.deadline})
+				found = append(found, check.Found{
+					Key: who.key, Carstamp: c.Result.Carstamp, Deadline: who.deadline, Others: nd.readsPlainly(who.key),
+				})
 			}
 		}
 	}
 	if err := s.spreads.Turns(found, s.ticked, e.Send, e.SendAfterPersist); err != nil {
 		w.Breaches(fmt.Errorf("member %d %w", nd.Index+1, err))
 	}
+}
+
+// readsPlainly reports whether a read of a key that is not regular is in progress.
+func (nd *Node) readsPlainly(key string) bool {
+	for _, who := range nd.Asked { // order is irrelevant: any will do
+		if who.plain && who.key == key {
+			return true
+		}
+	}
+	return false
 }
 
 // question is one for a fragment that a member hears, by its number there.

@@ -64,7 +64,7 @@ type Node struct {
 	heard   []time.Duration // by node, when it last heard it; of worlds with masters
 
 	handle uint64
-	Asked  map[uint64]asked // by handle; never ranged over
+	Asked  map[uint64]asked // by handle; ranged over for what needs no order alone
 
 	barriers []*barrier // as they began
 }

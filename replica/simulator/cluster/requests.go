@@ -16,6 +16,7 @@ type asked struct {
 	shard   int           // that it was handed to
 	kind    register.Kind // of what the shard was asked for
 	key     string        // of that
+	plain   bool          // it is a read that is not regular
 	waited  int           // round trips of what the client's operation waited for before it came to its shard
 
 	deadline protocol.Instant // by the node's clock; 0: none
@@ -144,6 +145,7 @@ func (nd *Node) request(shard int, op register.Operation, who asked, deadline, n
 	nd.handle++
 	s := nd.Shards[shard]
 	who.shard, who.kind, who.key, who.deadline, who.served = shard, op.Kind, op.Key, deadline, nd.serves(s)
+	who.plain = op.Kind == register.Read && !op.Regular
 	who.floor = nd.answeredUpTo(shard, &op)
 	nd.Asked[nd.handle] = who
 	nd.tell(s, now)
