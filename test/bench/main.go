@@ -4,8 +4,9 @@
 //
 // `bench keys` compares throughput with few and many keys, `bench change` measures what clients feel while members
 // change, `bench transfer` how fast a member fetches the state, `bench losses` how long a shard is not served when a
-// backup or its master is lost, `bench masters` what a write costs with CURP and with what it replaces, `bench redis` does that beside Redis, `bench protocols` compares the throughput
-// of protocols, and `bench memory` measures what a key takes of memory and disk with each.
+// backup or its master is lost, `bench masters` what a write costs with CURP and with what it replaces, `bench redis`
+// does that beside Redis, `bench protocols` compares the throughput of protocols, and `bench memory` measures what a
+// key takes of memory and disk with each.
 package main
 
 import (
