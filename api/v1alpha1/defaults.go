@@ -131,12 +131,7 @@ func (s Storage) TransferBytes() int {
 }
 
 // CacheBytes is spec.storage.cache in bytes; 0: members choose.
-func (s Storage) CacheBytes() int {
-	if s.Cache == nil {
-		return 0
-	}
-	return int(s.Cache.Value())
-}
+func (s Storage) CacheBytes() int { return bytesOf(s.Cache) }
 
 // RetentionOrDefault is spec.storage.retention or its default.
 func (s Storage) RetentionOrDefault() Retention {
@@ -158,11 +153,14 @@ func (l Limits) Register() register.Limits {
 }
 
 // ClientBytes is spec.limits.clientMemory in bytes; 0: members choose.
-func (l Limits) ClientBytes() int {
-	if l.ClientMemory == nil {
+func (l Limits) ClientBytes() int { return bytesOf(l.ClientMemory) }
+
+// bytesOf is a quantity of bytes; 0 if it is absent.
+func bytesOf(q *resource.Quantity) int {
+	if q == nil {
 		return 0
 	}
-	return int(l.ClientMemory.Value())
+	return int(q.Value())
 }
 
 // Way is what the WAN does to messages from one site to another.

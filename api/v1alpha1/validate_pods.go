@@ -126,8 +126,13 @@ func validateClientMemory(path *field.Path, s GeoRegisterClusterSpec) field.Erro
 			fmt.Sprintf("must be between %s and 1Ti: 64Mi, or 16 times valueBytes",
 				resource.NewQuantity(least, resource.BinarySI)))}
 	}
-	if has, limited := s.Resources.Limits[corev1.ResourceMemory]; limited && memory.Cmp(has) >= 0 {
-		return field.ErrorList{field.Invalid(at, memory.String(), fmt.Sprintf(
+	return validatePartOfMemory(at, memory, s)
+}
+
+// validatePartOfMemory reports a part of the member's memory that is all of it.
+func validatePartOfMemory(at *field.Path, part *resource.Quantity, s GeoRegisterClusterSpec) field.ErrorList {
+	if has, limited := s.Resources.Limits[corev1.ResourceMemory]; limited && part.Cmp(has) >= 0 {
+		return field.ErrorList{field.Invalid(at, part.String(), fmt.Sprintf(
 			"must be less than resources.limits.memory, %s, of which the member needs a part itself; a quarter of it "+
 				"is the default", &has))}
 	}
@@ -143,12 +148,7 @@ func validateCache(path *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
 	if cache.CmpInt64(minCache) < 0 || cache.CmpInt64(maxCache) > 0 {
 		return field.ErrorList{field.Invalid(at, cache.String(), "must be between 16Mi and 1Ti")}
 	}
-	if has, limited := s.Resources.Limits[corev1.ResourceMemory]; limited && cache.Cmp(has) >= 0 {
-		return field.ErrorList{field.Invalid(at, cache.String(), fmt.Sprintf(
-			"must be less than resources.limits.memory, %s, of which the member needs a part itself; a quarter of it "+
-				"is the default", &has))}
-	}
-	return nil
+	return validatePartOfMemory(at, cache, s)
 }
 
 // validateChoice checks a field that has one of a few values, or none.

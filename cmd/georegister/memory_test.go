@@ -5,6 +5,16 @@ import (
 	"testing"
 )
 
+// reader reads files that are made up, by their paths.
+func reader(files map[string]string) func(string) ([]byte, error) {
+	return func(path string) ([]byte, error) {
+		if content, ok := files[path]; ok {
+			return []byte(content), nil
+		}
+		return nil, os.ErrNotExist
+	}
+}
+
 func TestMachineMemory(t *testing.T) {
 	const meminfo, limit = "/proc/meminfo", "/sys/fs/cgroup/memory.max"
 	for name, c := range map[string]struct {
@@ -19,12 +29,7 @@ func TestMachineMemory(t *testing.T) {
 		"another system":       {nil, 0},
 		"nonsense":             {map[string]string{meminfo: "MemTotal:", limit: ""}, 0},
 	} {
-		got := machineMemory(func(path string) ([]byte, error) {
-			if content, ok := c.files[path]; ok {
-				return []byte(content), nil
-			}
-			return nil, os.ErrNotExist
-		})
+		got := machineMemory(reader(c.files))
 		if got != c.want {
 			t.Errorf("%s: %d bytes, want %d", name, got, c.want)
 		}
@@ -44,12 +49,7 @@ func TestCacheMemory(t *testing.T) {
 		"a large container": {map[string]string{meminfo: "MemTotal: 83886080 kB\n", limit: "34359738368"}, 8 << 30},
 		"another system":    {nil, 0},
 	} {
-		got := cacheMemory(func(path string) ([]byte, error) {
-			if content, ok := c.files[path]; ok {
-				return []byte(content), nil
-			}
-			return nil, os.ErrNotExist
-		})
+		got := cacheMemory(reader(c.files))
 		if got != c.want {
 			t.Errorf("%s: %d bytes, want %d", name, got, c.want)
 		}

@@ -94,6 +94,21 @@ type Keyed interface {
 	RecordsFor(m *peerv1.Message) string
 }
 
+// KeyedOf is what a machine says of its records; of one that says nothing, that it reads none at once.
+func KeyedOf(m Machine) Keyed {
+	if keyed, ok := m.(Keyed); ok {
+		return keyed
+	}
+	return silent{}
+}
+
+// silent reads no record at once.
+type silent struct{}
+
+func (silent) RecordsOf(register.Kind) string { return "" }
+
+func (silent) RecordsFor(*peerv1.Message) string { return "" }
+
 // Partitioned is the capability of a protocol whose shards are partitions of the view: view.Partition gives each member
 // a role in each, such as the master's. Such a protocol deals with lost disks itself: another disk is another member.
 type Partitioned interface {

@@ -22,7 +22,7 @@ type input struct {
 // keepsRequest has a request wait if a record that it reads is not in memory. What an earlier view began goes on at
 // once, as protocol.Resume says.
 func (s *shard) keepsRequest(q *request) bool {
-	if s.waiting.fetcher == nil || s.keyed == nil || q.resume != nil || q.operation.Key == "" {
+	if s.waiting.fetcher == nil || q.resume != nil || q.operation.Key == "" {
 		return false
 	}
 	s.waiting.key = append(s.waiting.key[:0], q.operation.Key...)
@@ -35,7 +35,7 @@ func (s *shard) keepsRequest(q *request) bool {
 
 // keepsMessage has a message wait if a record that it reads is not in memory.
 func (s *shard) keepsMessage(m *received) bool {
-	if s.waiting.fetcher == nil || s.keyed == nil || len(m.message.Key) == 0 {
+	if s.waiting.fetcher == nil || len(m.message.Key) == 0 {
 		return false
 	}
 	record := s.waiting.queue.Missing(s.keyed.RecordsFor(m.message), m.message.Key, s.known)

@@ -58,6 +58,11 @@ func newColdCluster(t *testing.T, protocol string) (c *cluster, gate *sync.RWMut
 			return err == nil && len(tables) > 0
 		})
 	}
+	for i := range c.replicas { // a stop waits until a table that is being written is one, and until then memory has it
+		c.stop(i)
+		c.restart(i)
+	}
+	c.awaitVotes()
 	for i := range c.replicas {
 		c.write(i, "warm", "before")
 	}

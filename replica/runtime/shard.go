@@ -68,7 +68,7 @@ type capabilities struct {
 	thrifty     protocol.Thrifty
 	partitioned protocol.Partitioned
 	timed       protocol.Timed
-	keyed       protocol.Keyed
+	keyed       protocol.Keyed // never nil
 }
 
 func capabilitiesOf(p protocol.Protocol) (c capabilities) {
@@ -76,7 +76,7 @@ func capabilitiesOf(p protocol.Protocol) (c capabilities) {
 	c.thrifty, _ = p.(protocol.Thrifty)
 	c.partitioned, _ = p.(protocol.Partitioned)
 	c.timed, _ = p.(protocol.Timed)
-	c.keyed, _ = p.(protocol.Keyed)
+	c.keyed = protocol.KeyedOf(p)
 	return c
 }
 

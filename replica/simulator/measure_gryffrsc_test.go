@@ -67,8 +67,9 @@ func readsOf(
 	return f
 }
 
-// The default is four shards: what a session depends on in another one is fenced there, for which it waits as long as it
-// would in its own. Sessions that go to another site every 200 ms find there that what they depend on is held, as a rule.
+// The default is four shards: what a session depends on in another one is fenced there, for which it waits as long as
+// it would in its own. Sessions that go to another site every 200 ms find there that what they depend on is held, as a
+// rule.
 func TestGryffRSCReadsOfSeveralShards(t *testing.T) {
 	t.Parallel()
 	for _, c := range mixes() {
@@ -77,7 +78,8 @@ func TestGryffRSCReadsOfSeveralShards(t *testing.T) {
 		}
 		for _, roam := range []time.Duration{0, 200 * time.Millisecond} {
 			for _, shards := range []int{1, 4} {
-				x := experiment(t, Member(gryff.FactoryRSC), fmt.Sprintf("%d:%d:0", 1000-c.writes, c.writes), "CA", "VA", "IR", "OR", "JP")
+				x := experiment(t, Member(gryff.FactoryRSC), fmt.Sprintf("%d:%d:0", 1000-c.writes, c.writes),
+					"CA", "VA", "IR", "OR", "JP")
 				x.Workload.Conflict, x.Duration, x.Regular = float64(c.conflict)/1000, 20*time.Second, true
 				x.Shards, x.Roam = shards, roam
 				f := measure(t, x).Report.Figures()

@@ -23,7 +23,7 @@ var _ protocol.Fetcher = (*diskShard)(nil)
 // fetches are the records that a shard brings into its cache beside its loop.
 type fetches struct {
 	mutex   sync.Mutex
-	fetched []protocol.Mutation // not collected yet; a nil value: there is no record
+	fetched []entry // not collected yet
 
 	// What follows belongs to the goroutine that reads and commits.
 	overtaken map[string]bool // by key, of those under way: it was written meanwhile
@@ -74,14 +74,14 @@ func (s *diskShard) fetch(keys []string, collect func()) {
 	if d.closed || d.failure.reason() != nil {
 		return
 	}
-	read := make([]protocol.Mutation, len(keys))
+	read := make([]entry, len(keys))
 	for i, key := range keys {
 		value, err := d.find(append(append([]byte{}, s.prefix...), key...))
 		if err != nil {
 			d.failure.set(fmt.Errorf("disk failed: read: %w", err))
 			return
 		}
-		read[i] = protocol.Mutation{Key: []byte(key), Value: value}
+		read[i] = entry{key, value}
 	}
 	s.mutex.Lock()
 	s.fetched = append(s.fetched, read...)
@@ -95,13 +95,12 @@ func (s *diskShard) Collect() (keys []string) {
 	fetched := s.fetched
 	s.fetched = nil
 	s.mutex.Unlock()
-	for _, r := range fetched {
-		key := string(r.Key)
-		if !s.overtaken[key] {
-			s.cache.put(r.Key, r.Value)
+	for _, e := range fetched {
+		if !s.overtaken[e.key] {
+			s.cache.put([]byte(e.key), e.value)
 		}
-		delete(s.overtaken, key)
-		keys = append(keys, key)
+		delete(s.overtaken, e.key)
+		keys = append(keys, e.key)
 	}
 	return keys
 }

@@ -182,7 +182,7 @@ func (f growing) measure(ctx context.Context, m mix, stores []store) error {
 	}
 	middle := make([]bench.Result, len(stores))
 	for i := range stores {
-		middle[i] = median(results[i], func(a, b bench.Result) int { return int(a.Operations - b.Operations) })
+		middle[i] = medianOf(results[i])
 	}
 	of := func(name string, keys int) bench.Result {
 		at := slices.IndexFunc(stores, func(s store) bool { return s.name == name && s.keys == keys })

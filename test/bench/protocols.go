@@ -151,7 +151,7 @@ func (f comparing) compare(ctx context.Context, all []*contender) error {
 				lines[i] += " - | - | - | - |"
 				continue
 			}
-			middle := median(results[i], func(a, b bench.Result) int { return int(a.Operations - b.Operations) })
+			middle := medianOf(results[i])
 			if i == 0 {
 				first = middle
 			}

@@ -50,7 +50,7 @@ func (t *table) measure(ctx context.Context, f flags, c cell) error {
 	}
 	r := row{c, map[string]bench.Result{}}
 	for name, results := range all {
-		r.results[name] = median(results, func(a, b bench.Result) int { return int(a.Operations - b.Operations) })
+		r.results[name] = medianOf(results)
 	}
 	t.rows = append(t.rows, r)
 	return nil
@@ -60,6 +60,11 @@ func (t *table) measure(ctx context.Context, f flags, c cell) error {
 func median[T any](all []T, compare func(a, b T) int) T {
 	slices.SortFunc(all, compare)
 	return all[len(all)/2]
+}
+
+// medianOf is the result with the median throughput.
+func medianOf(results []bench.Result) bench.Result {
+	return median(results, func(a, b bench.Result) int { return int(a.Operations - b.Operations) })
 }
 
 func (t *table) print(w io.Writer) {

@@ -84,7 +84,8 @@ var areas = []struct {
 		"replica/simulator/network", "replica/simulator/schedule",
 	}},
 	{"replica/simulator/cluster", []string{
-		"api/peer", "replica/intake", "api/witness", "replica/register", "replica/view", "replica/membership", "replica/protocol", "witness/core",
+		"api/peer", "replica/intake", "api/witness", "replica/register", "replica/view", "replica/membership",
+		"replica/protocol", "witness/core",
 		"replica/simulator/kernel", "replica/simulator/machine", "replica/simulator/diagram", "replica/simulator/faults",
 		"replica/simulator/schedule", "replica/simulator/check", "replica/simulator/network", "replica/simulator/clients",
 		"replica/simulator/coverage", "replica/simulator/invariant", "replica/simulator/field",
@@ -105,7 +106,8 @@ var areas = []struct {
 	}},
 	{"replica/intake", nil},
 	{"replica/runtime", []string{
-		"api/peer", "replica/intake", "replica/register", "replica/view", "replica/capability", "replica/protocol", "replica/history",
+		"api/peer", "replica/intake", "replica/register", "replica/view", "replica/capability", "replica/protocol",
+		"replica/history",
 		"replica/storage", "replica/transport",
 	}},
 	{"replica/listener/operation", []string{"replica/register", "replica/view", "replica/capability", "replica/proof"}},

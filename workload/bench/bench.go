@@ -1,5 +1,6 @@
-// Package closedloop measures a running store with clients that each have a connection of their own and wait
-// for the answer to one operation, or one batch of them, before they send the next.
+// Package bench measures a running store with clients that each have a connection of their own and wait for the answer
+// to one operation, or one batch of them, before they send the next: in a closed loop at once, in an open one when that
+// is due.
 package bench
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// Options say what to measure. All fields but Servers are needed.
+// Options say what to measure. All fields but Rate and Servers are needed.
 type Options struct {
 	Dialer     Dialer
 	Addresses  []string // where the store listens; clients are spread over them evenly

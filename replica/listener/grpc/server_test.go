@@ -129,7 +129,8 @@ var validation = map[string]struct {
 				Carstamp: &registerv1.Carstamp{Timestamp: 1, Writer: 7},
 			},
 		}},
-		`after[0]: dependency on "x": no member of this cluster proves it: it has a proof of 0 bytes, not 20 to 60; send what the answer had`, false},
+		`after[0]: dependency on "x": no member of this cluster proves it: it has a proof of 0 bytes, not ` +
+			"20 to 60; send what the answer had", false},
 	"dependency with another's proof": {&registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("k"),
 		After: []*registerv1.Dependency{{Key: []byte("x"), Present: true, Value: []byte("V"),
 			Carstamp: &registerv1.Carstamp{Timestamp: 1, Writer: 7},

@@ -54,8 +54,8 @@ func TestForgedTokensMakeNoMembersDiffer(t *testing.T) {
 	}
 	all[0].send("SET k honest\r\nFENCE\r\n")
 	all[0].expect("+OK\r\n+OK\r\n")
-	const refusal = `-ERR dependency on "k": no member of this cluster proves it: it has a proof of 0 bytes, not 20 to 60; send what the answer had; ` +
-		"give what FENCE EXPORT replied, at this cluster\r\n"
+	const refusal = `-ERR dependency on "k": no member of this cluster proves it: it has a proof of 0 bytes, not ` +
+		"20 to 60; send what the answer had; give what FENCE EXPORT replied, at this cluster\r\n"
 	for i, value := range []string{"forged", "another", "third"} {
 		all[i].command("FENCE", "IMPORT", string(forge("k", value).Encode()))
 		all[i].expect(refusal)

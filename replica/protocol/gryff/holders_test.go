@@ -17,9 +17,12 @@ func TestWhoIsNamedCountsInItsViewWithItsDisk(t *testing.T) {
 		change func(*Protocol, *register.Dependency)
 		asked  int
 	}{
-		"as told":            {func(*Protocol, *register.Dependency) {}, 0},
-		"a disk is lost":     {func(p *Protocol, _ *register.Dependency) { p.Incarnations.Learn(2, 2) }, 1},
-		"both are lost":      {func(p *Protocol, _ *register.Dependency) { p.Incarnations.Learn(2, 2); p.Incarnations.Learn(1, 2) }, 2},
+		"as told":        {func(*Protocol, *register.Dependency) {}, 0},
+		"a disk is lost": {func(p *Protocol, _ *register.Dependency) { p.Incarnations.Learn(2, 2) }, 1},
+		"both are lost": {func(p *Protocol, _ *register.Dependency) {
+			p.Incarnations.Learn(2, 2)
+			p.Incarnations.Learn(1, 2)
+		}, 2},
 		"in another view":    {func(p *Protocol, _ *register.Dependency) { p.Config.View.Epoch++ }, 2},
 		"nothing is told":    {func(_ *Protocol, d *register.Dependency) { d.Holders = nil }, 2},
 		"it is cut off":      {func(_ *Protocol, d *register.Dependency) { d.Holders = d.Holders[:4] }, 1},

@@ -115,18 +115,15 @@ func New(config protocol.Config, journal *protocol.Journal, known *quorum.Incarn
 
 // RecordsOf implements protocol.Keyed: what the inner protocol reads.
 func (p *Protocol) RecordsOf(kind register.Kind) string {
-	if keyed, ok := p.inner.(protocol.Keyed); ok {
-		return keyed.RecordsOf(kind)
-	}
-	return ""
+	return protocol.KeyedOf(p.inner).RecordsOf(kind)
 }
 
 // RecordsFor implements protocol.Keyed.
 func (p *Protocol) RecordsFor(m *peerv1.Message) string {
-	if keyed, ok := p.inner.(protocol.Keyed); ok && m.Fragment == nil {
-		return keyed.RecordsFor(m)
+	if m.Fragment != nil {
+		return ""
 	}
-	return ""
+	return protocol.KeyedOf(p.inner).RecordsFor(m)
 }
 
 // Submit implements protocol.Machine.

@@ -185,19 +185,16 @@ func (m *Member) Pending() int {
 }
 
 // RecordsOf implements protocol.Keyed: who does not vote keeps what comes until then, or refuses it.
-func (m *Member) RecordsOf(kind register.Kind) string {
-	if keyed, ok := m.inner.(protocol.Keyed); ok && m.state == voting {
-		return keyed.RecordsOf(kind)
-	}
-	return ""
-}
+func (m *Member) RecordsOf(kind register.Kind) string { return m.keyed().RecordsOf(kind) }
 
 // RecordsFor implements protocol.Keyed.
-func (m *Member) RecordsFor(msg *peerv1.Message) string {
-	if keyed, ok := m.inner.(protocol.Keyed); ok && m.state == voting {
-		return keyed.RecordsFor(msg)
+func (m *Member) RecordsFor(msg *peerv1.Message) string { return m.keyed().RecordsFor(msg) }
+
+func (m *Member) keyed() protocol.Keyed {
+	if m.state != voting {
+		return protocol.KeyedOf(nil)
 	}
-	return ""
+	return protocol.KeyedOf(m.inner)
 }
 
 // Prefer implements protocol.Thrifty.

@@ -11,11 +11,10 @@ func (nd *Node) keeps(in *Input) bool {
 	if nd.World.Environment.Fetches.High == 0 || nd.Witness != nil || !nd.Acts {
 		return false
 	}
-	number, kinds, key := nd.reads(in)
-	if number >= len(nd.Running()) || kinds == "" || len(key) == 0 {
+	s, kinds, key := nd.reads(in)
+	if kinds == "" || len(key) == 0 {
 		return false
 	}
-	s := nd.Running()[number]
 	record := s.waiting.Missing(kinds, key, func(record []byte) bool {
 		return !s.journal.Durable(record) || s.warm[string(record)]
 	})
@@ -28,29 +27,27 @@ func (nd *Node) keeps(in *Input) bool {
 	return true
 }
 
-// reads are the kinds of records that an input reads, of which key, and in which shard.
-func (nd *Node) reads(in *Input) (shard int, kinds string, key []byte) {
+// reads are the kinds of records that an input reads, of which key, and in which shard; no kinds: it reads none.
+func (nd *Node) reads(in *Input) (s *shard, kinds string, key []byte) {
+	number := 0
 	if in.Message != nil {
-		shard, key = int(in.Message.Shard), in.Message.Key
+		number, key = int(in.Message.Shard), in.Message.Key
 	} else {
 		op := &in.client.Operation
 		if in.behind != nil || op.Kind == register.Fence || len(op.After) > 0 {
-			return 0, "", nil // it waits for other shards first
+			return nil, "", nil // it waits for other shards first
 		}
-		shard, key = nd.place(op.Key), []byte(op.Key)
+		number, key = nd.place(op.Key), []byte(op.Key)
 	}
-	if shard >= len(nd.Running()) {
-		return shard, "", nil
+	if number >= len(nd.Running()) {
+		return nil, "", nil
 	}
-	keyed, ok := nd.Running()[shard].Protocol.(protocol.Keyed)
-	switch {
-	case !ok:
-		return shard, "", nil
-	case in.Message != nil:
-		return shard, keyed.RecordsFor(in.Message), key
-	default:
-		return shard, keyed.RecordsOf(in.client.Operation.Kind), key
+	s = nd.Running()[number]
+	keyed := protocol.KeyedOf(s.Protocol)
+	if in.Message != nil {
+		return s, keyed.RecordsFor(in.Message), key
 	}
+	return s, keyed.RecordsOf(in.client.Operation.Kind), key
 }
 
 // fetch brings a record into memory, and now and then has the others be forgotten there.

@@ -43,7 +43,8 @@ const InFlight Kind = "in-flight"
 // SlowDisk is no fault either: the disks of one site, or of all, take longer than members wait until they ask again.
 const SlowDisk Kind = "slow-disk"
 
-// Fetches is no fault either: records are not in memory, and what is about them waits until they are read from the disk.
+// Fetches is no fault either: records are not in memory, and what is about them waits until they are read from the
+// disk.
 const Fetches Kind = "fetches"
 
 // Hasty is no fault either: members ask again before they could have been answered.

@@ -169,8 +169,8 @@ func (e *Environment) least(wait time.Duration) time.Duration {
 	return wait * leastPace / 100
 }
 
-// drawFetches has records not be in memory, in one of eight schedules, and reading one take up to half of Retry. It draws
-// from a stream of its own.
+// drawFetches has records not be in memory, in one of eight schedules, and reading one take up to half of Retry. It
+// draws from a stream of its own.
 func (s *Schedule) drawFetches(options Options) {
 	draw, env := kernel.NewStream(s.Seed, kernel.ForFetches, 1<<63), &s.Environment
 	if slices.Contains(options.Faults, faults.Fetches) && draw.Chance(125) {
