@@ -165,6 +165,12 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"curp/any-master", directed.LostQuorums, 200, 500, ""},
 		{"curp/lease-of-first", directed.BackupsOnBothSides, 0, 200, ""},
 		{"curp/lease-from-answer", directed.LeasesHeardLate, 0, 200, ""},
+		{"cache/follow-any", directed.LostMasters, 0, 500, ""},
+		{"cache/any-order", directed.LostMasters, 400, 500, ""},
+		{"cache/drop-all", directed.LostMasters, 360, 500, ""},
+		{"curp/follow-incomplete", directed.UpdatesFollowed, 1600, 500, ""},
+		{"curp/follow-any", directed.LostMasters, 640, 500, ""},
+		{"curp/replay-backwards", directed.LostMasters, 360, 500, ""},
 		{"core/answer-held-at-once", directed.WitnessesAskedTwice, 0, 200, ""},
 		{"core/freeze-volatile", directed.WitnessesRestarted, 0, 200, ""},
 	})

@@ -1,5 +1,7 @@
 // Package cache is what one life of a CURP witness holds: the requests that its clients saved, each found by the hash
-// of its key (sections 4.1, 4.2 and 4.5 of the paper). The paper's requests may have several keys; none has here.
+// of its key (sections 4.1, 4.2 and 4.5 of the paper). The paper's requests may have several keys; none has here. And
+// the paper's witness holds one request of a key. Here a second one is held if it names the one that was saved last as
+// complete before it: the two are replayed in the order in which they were saved, which is that of the master.
 package cache
 
 import (
@@ -35,10 +37,10 @@ type Outcome uint8
 // The outcomes. All but Accepted leave the cache as it is.
 const (
 	Accepted  Outcome = iota // it is held
-	Conflict                 // another request holds its hash
+	Conflict                 // another request holds its hash, and is not the one that it follows
 	Full                     // the hash's set has no free slot
 	NoMemory                 // the budget is used up
-	Different                // another request has the same ID
+	Different                // another request of the hash has the same ID
 )
 
 // Budget bounds the memory of several caches together.
@@ -65,6 +67,7 @@ type Cache struct {
 	chunks   [][]byte // the requests of chunkEntries entries each
 	free     []int32  // entries that hold nothing; the last is taken first, since its memory was used lately
 	round    uint64   // how many rounds of gc there were
+	saves    uint64   // how many requests were ever saved
 	held     int      // requests
 	bytes    int      // of the requests that are held
 	suspects int      // entries that are suspected
@@ -82,8 +85,9 @@ type slot struct {
 type entry struct {
 	id        ID
 	written   uint64 // the round in which it was saved
+	order     uint64 // how many were saved before it
 	slot      int32  // that of its hash, + 1; 0: the entry is free
-	length    int32  // of the request
+	length    uint16 // of the request
 	suspected bool
 }
 
@@ -126,70 +130,80 @@ func (c *Cache) set(hash uint64) int {
 	return int((hash*0x9e3779b97f4a7c15)>>c.shift) * Ways
 }
 
-// find returns the slot that holds a hash, and the last free one of its set, or -1 for each.
-func (c *Cache) find(hash uint64) (at, empty int) {
-	at, empty = -1, -1
+// find returns the slot that holds the request of a hash that was saved last, and the last free one of its set, or -1
+// for each.
+func (c *Cache) find(hash uint64) (last, empty int) {
+	last, empty = -1, -1
 	begin := c.set(hash)
-	for i := range c.slots[begin : begin+Ways] {
-		switch s := &c.slots[begin+i]; {
+	for i := begin; i < begin+Ways; i++ {
+		switch s := &c.slots[i]; {
 		case s.entry == 0:
-			empty = begin + i
-		case s.hash == hash:
-			at = begin + i
+			empty = i
+		case s.hash == hash && (last < 0 || c.entries[s.entry-1].order > c.entries[c.slots[last].entry-1].order):
+			last = i
 		}
 	}
-	return at, empty
+	return last, empty
+}
+
+// named returns the slot that holds the request of a hash with an ID, or -1.
+func (c *Cache) named(hash uint64, id ID) int {
+	begin := c.set(hash)
+	for i := begin; i < begin+Ways; i++ {
+		if s := &c.slots[i]; s.entry != 0 && s.hash == hash && c.entries[s.entry-1].id == id {
+			return i
+		}
+	}
+	return -1
 }
 
 // Holds reports whether a request that is held touches a hash.
 func (c *Cache) Holds(hash uint64) bool {
-	at, _ := c.find(hash)
-	return at >= 0
+	last, _ := c.find(hash)
+	return last >= 0
 }
 
 // Save holds a request, which has at most MaxRequest bytes; it is copied. One that is held already is accepted again.
-func (c *Cache) Save(id ID, hash uint64, request []byte) Outcome {
+// If others of its hash are held, the one that was saved last has to be the one that it follows: that was complete
+// before this one was asked for. The zero ID: it follows none that is known.
+func (c *Cache) Save(id ID, hash uint64, request []byte, follows ID) Outcome {
+	last, _ := c.find(hash)
+	if last >= 0 && c.named(hash, id) < 0 && (follows == ID{} || c.entries[c.slots[last].entry-1].id != follows) {
+		c.suspect(hash, true)
+		return Conflict
+	}
 	return c.save(id, hash, request, c.round, false)
 }
 
-// Restore holds a request that had outlasted some rounds of gc before. Only a budget that is used up does not stop it.
+// Restore holds a request that had outlasted some rounds of gc before, behind those that were restored before. Only a
+// budget that is used up does not stop it.
 func (c *Cache) Restore(id ID, hash uint64, request []byte, age uint64) Outcome {
 	return c.save(id, hash, request, c.round-min(age, c.round), true)
 }
 
 func (c *Cache) save(id ID, hash uint64, request []byte, written uint64, force bool) Outcome {
-	at, empty := c.find(hash)
-	switch {
-	case at >= 0:
-		return c.meet(c.slots[at].entry-1, id, request)
-	case empty < 0:
-		begin := c.set(hash)
-		for _, s := range c.slots[begin : begin+Ways] {
-			c.suspect(s.entry - 1)
+	if held := c.named(hash, id); held >= 0 {
+		if string(c.request(c.slots[held].entry-1)) != string(request) {
+			return Different
 		}
+		return Accepted
+	}
+	_, empty := c.find(hash)
+	switch {
+	case empty < 0:
+		c.suspect(hash, false)
 		return Full
 	case len(c.free) == 0 && !c.grow(force):
 		return NoMemory
 	}
 	e := c.free[len(c.free)-1]
 	c.free = c.free[:len(c.free)-1]
-	c.entries[e] = entry{id: id, written: written, slot: int32(empty) + 1, length: int32(len(request))}
+	c.entries[e] = entry{id: id, written: written, order: c.saves, slot: int32(empty) + 1, length: uint16(len(request))}
 	copy(c.memory(e), request)
 	c.slots[empty] = slot{hash: hash, entry: e + 1}
+	c.saves++
 	c.held++
 	c.bytes += len(request)
-	return Accepted
-}
-
-// meet decides on a request whose hash an entry holds.
-func (c *Cache) meet(e int32, id ID, request []byte) Outcome {
-	switch {
-	case c.entries[e].id != id:
-		c.suspect(e)
-		return Conflict
-	case string(c.request(e)) != string(request):
-		return Different
-	}
 	return Accepted
 }
 
@@ -216,8 +230,8 @@ func (c *Cache) request(e int32) []byte { return c.memory(e)[:c.entries[e].lengt
 
 // Drop drops the request that holds a hash if it has the ID, and reports whether it did.
 func (c *Cache) Drop(hash uint64, id ID) bool {
-	at, _ := c.find(hash)
-	if at < 0 || c.entries[c.slots[at].entry-1].id != id {
+	at := c.named(hash, id)
+	if at < 0 {
 		return false
 	}
 	index := c.slots[at].entry - 1

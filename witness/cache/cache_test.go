@@ -2,9 +2,7 @@ package cache
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -32,7 +30,7 @@ func sameSet(c *Cache, n int) []uint64 {
 
 func want(t *testing.T, c *Cache, outcome Outcome, id, hash uint64) {
 	t.Helper()
-	if got := c.Save(ID{1, id}, hash, fmt.Append(nil, "request ", id)); got != outcome {
+	if got := c.Save(ID{1, id}, hash, fmt.Append(nil, "request ", id), ID{}); got != outcome {
 		t.Fatalf("request %d on %v: outcome %d, want %d", id, hash, got, outcome)
 	}
 }
@@ -61,6 +59,53 @@ func TestARequestOnAHashThatIsHeldConflicts(t *testing.T) {
 	wantContents(t, c, "1 10 request 1", "3 11 request 3")
 }
 
+// after is want for a request that follows another one.
+func after(t *testing.T, c *Cache, outcome Outcome, follows, id, hash uint64) {
+	t.Helper()
+	if got := c.Save(ID{1, id}, hash, fmt.Append(nil, "request ", id), ID{1, follows}); got != outcome {
+		t.Fatalf("request %d after %d on %v: outcome %d, want %d", id, follows, hash, got, outcome)
+	}
+}
+
+func TestARequestFollowsTheLastOneOfItsHash(t *testing.T) {
+	c := newCache(t, 64)
+	after(t, c, Accepted, 9, 8, 10) // what it follows was dropped, or never came
+	after(t, c, Conflict, 9, 5, 10)
+	after(t, c, Accepted, 8, 5, 10) // whatever its number
+	after(t, c, Conflict, 8, 6, 10) // another one has come in between
+	after(t, c, Accepted, 8, 5, 10)
+	want(t, c, Conflict, 6, 10)
+	after(t, c, Accepted, 5, 6, 10)
+	wantContents(t, c, "8 10 request 8", "5 10 request 5", "6 10 request 6")
+	c.Drop(10, ID{1, 5})
+	wantContents(t, c, "8 10 request 8", "6 10 request 6")
+	after(t, c, Conflict, 5, 7, 10)
+	after(t, c, Accepted, 6, 7, 10)
+	c.Drop(10, ID{1, 8})
+	c.Drop(10, ID{1, 6})
+	wantContents(t, c, "7 10 request 7")
+}
+
+// All requests of a hash may be garbage that is in the way of the next one.
+func TestAllOfAHashAreSuspected(t *testing.T) {
+	c := newCache(t, 4)
+	want(t, c, Accepted, 1, 10)
+	after(t, c, Accepted, 1, 2, 10)
+	want(t, c, Accepted, 3, 20)
+	for range StaleAfter {
+		c.AddRound()
+	}
+	after(t, c, Accepted, 2, 4, 10)
+	want(t, c, Conflict, 9, 10)
+	if got := suspects(c); !slices.Equal(got, []uint64{1, 2}) {
+		t.Fatalf("suspected: %v", got)
+	}
+	after(t, c, Full, 4, 5, 10)
+	if got := suspects(c); !slices.Equal(got, []uint64{1, 2, 3}) {
+		t.Fatalf("suspected in a full set: %v", got)
+	}
+}
+
 func TestASetHasFourWays(t *testing.T) {
 	c := newCache(t, 64)
 	h := sameSet(c, Ways+1)
@@ -77,7 +122,7 @@ func TestARetryIsAcceptedAgain(t *testing.T) {
 	want(t, c, Accepted, 1, 5)
 	want(t, c, Accepted, 1, 5)
 	wantContents(t, c, "1 5 request 1")
-	if got := c.Save(ID{1, 1}, 5, []byte("something else")); got != Different {
+	if got := c.Save(ID{1, 1}, 5, []byte("something else"), ID{}); got != Different {
 		t.Fatalf("another request under the same ID: %d", got)
 	}
 	if c.Drop(5, ID{1, 1}); c.Held() != 0 || c.Bytes() != 0 || c.Holds(5) {
@@ -159,7 +204,7 @@ func TestTheBudgetBoundsWhatIsHeld(t *testing.T) {
 	}
 	accepted := uint64(0)
 	for h := uint64(1); ; h++ {
-		outcome := c.Save(ID{1, h}, h, nil)
+		outcome := c.Save(ID{1, h}, h, nil, ID{})
 		if outcome == NoMemory {
 			break
 		}
@@ -199,7 +244,7 @@ func TestAFullSetIsRare(t *testing.T) {
 	const runs = 50
 	for range runs {
 		c := newCache(t, DefaultSlots)
-		for c.Save(ID{1, uint64(c.Held())}, random.Uint64(), nil) == Accepted {
+		for c.Save(ID{1, uint64(c.Held())}, random.Uint64(), nil, ID{}) == Accepted {
 		}
 		total += c.Held()
 	}
@@ -208,74 +253,85 @@ func TestAFullSetIsRare(t *testing.T) {
 	}
 }
 
-// naive is what a cache means, without slots: requests by the hashes of their keys.
-type naive map[uint64]naiveEntry
+// naive is what a cache means, without slots: requests in the order in which they were saved.
+type naive []naiveEntry
 
 type naiveEntry struct {
 	id      ID
+	hash    uint64
 	request []byte
 }
 
 // save returns what must happen; fits says whether the set has room.
-func (n naive) save(id ID, hash uint64, request []byte, fits bool) Outcome {
-	e, held := n[hash]
+func (n *naive) save(id ID, hash uint64, request []byte, follows ID, fits bool) Outcome {
+	last := ID{}
+	for _, e := range *n {
+		switch {
+		case e.hash != hash:
+		case e.id == id && !bytes.Equal(e.request, request):
+			return Different
+		case e.id == id:
+			return Accepted
+		default:
+			last = e.id
+		}
+	}
 	switch {
-	case held && e.id != id:
+	case last != ID{} && last != follows:
 		return Conflict
-	case held && !bytes.Equal(e.request, request):
-		return Different
-	case held:
-		return Accepted
 	case !fits:
 		return Full
 	}
-	n[hash] = naiveEntry{id, request}
+	*n = append(*n, naiveEntry{id, hash, request})
 	return Accepted
 }
 
-func (n naive) drop(hash uint64, id ID) bool {
-	e, held := n[hash]
-	if !held || e.id != id {
-		return false
+func (n *naive) drop(hash uint64, id ID) bool {
+	held := len(*n)
+	*n = slices.DeleteFunc(*n, func(e naiveEntry) bool { return e.hash == hash && e.id == id })
+	return len(*n) < held
+}
+
+// of are the IDs of the requests of a hash.
+func (n *naive) of(hash uint64) (ids []ID) {
+	for _, e := range *n {
+		if e.hash == hash {
+			ids = append(ids, e.id)
+		}
 	}
-	delete(n, hash)
-	return true
+	return ids
 }
 
 // fits counts the free slots of a hash's set by what the model holds.
-func (n naive) fits(c *Cache, hash uint64) bool {
+func (n *naive) fits(c *Cache, hash uint64) bool {
 	taken := 0
-	for h := range n {
-		if c.set(h) == c.set(hash) {
+	for _, e := range *n {
+		if c.set(e.hash) == c.set(hash) {
 			taken++
 		}
 	}
 	return taken < Ways
 }
 
-func (n naive) contents() []string {
-	hashes := slices.SortedFunc(maps.Keys(n), func(a, b uint64) int {
-		return cmp.Or(cmp.Compare(n[a].id.Number, n[b].id.Number), cmp.Compare(a, b))
-	})
-	var all []string
-	for _, h := range hashes {
-		all = append(all, fmt.Sprintf("%d %d %s", n[h].id.Number, h, n[h].request))
+func (n *naive) contents() (all []string) {
+	for _, e := range *n {
+		all = append(all, fmt.Sprintf("%d %d %s", e.id.Number, e.hash, e.request))
 	}
 	return all
 }
 
 func TestRandomRequestsAgreeWithANaiveModel(t *testing.T) {
-	seen := map[Outcome]int{}
+	seen, most := map[Outcome]int{}, 0
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		c, model := newCache(t, 32), naive{}
+		c, model := newCache(t, 32), &naive{}
 		keys := uint64(8 + random.IntN(40))
 		for step := range 1500 {
-			id := ID{1, random.Uint64N(60)}
+			id := ID{1, 1 + random.Uint64N(60)}
 			if random.IntN(3) == 0 {
 				hash := random.Uint64N(keys)
-				if e, held := model[hash]; held && random.IntN(2) == 0 {
-					id = e.id
+				if held := model.of(hash); len(held) > 0 && random.IntN(2) == 0 {
+					id = held[random.IntN(len(held))]
 				}
 				if got, want := c.Drop(hash, id), model.drop(hash, id); got != want {
 					t.Fatalf("seed %d step %d: drop of %d by %v: %t, want %t", seed, step, hash, id, got, want)
@@ -288,11 +344,16 @@ func TestRandomRequestsAgreeWithANaiveModel(t *testing.T) {
 				hash = random.Uint64N(keys)
 			}
 			request := fmt.Append(nil, "r", id.Number, random.IntN(20) == 0)
-			want := model.save(id, hash, request, model.fits(c, hash))
-			if got := c.Save(id, hash, request); got != want {
+			follows := ID{}
+			if held := model.of(hash); len(held) > 0 && random.IntN(2) == 0 {
+				follows = held[random.IntN(len(held))]
+			}
+			want := model.save(id, hash, request, follows, model.fits(c, hash))
+			if got := c.Save(id, hash, request, follows); got != want {
 				t.Fatalf("seed %d step %d: request %v on %v: %d, want %d", seed, step, id, hash, got, want)
 			}
 			seen[want]++
+			most = max(most, len(model.of(hash)))
 			if got, want := contents(c), model.contents(); !slices.Equal(got, want) {
 				t.Fatalf("seed %d step %d: held\n%q\nwant\n%q", seed, step, got, want)
 			}
@@ -303,6 +364,9 @@ func TestRandomRequestsAgreeWithANaiveModel(t *testing.T) {
 			t.Errorf("outcome %d never came", o)
 		}
 	}
+	if most < Ways {
+		t.Errorf("at most %d requests of a hash were held", most)
+	}
 }
 
 func TestSavingAllocatesNothing(t *testing.T) {
@@ -311,7 +375,7 @@ func TestSavingAllocatesNothing(t *testing.T) {
 	allocated := testing.AllocsPerRun(1000, func() {
 		hash++
 		id := ID{1, hash}
-		if c.Save(id, hash, request) != Accepted {
+		if c.Save(id, hash, request, ID{}) != Accepted {
 			t.Fatal("not accepted")
 		}
 		c.Drop(hash, id)

@@ -22,12 +22,18 @@ func (c *Cache) Round() uint64 { return c.round }
 // SetRound restores the number of rounds.
 func (c *Cache) SetRound(n uint64) { c.round = n }
 
-// suspect notes that an entry was in the way of a request, if it has outlasted StaleAfter rounds of gc.
-func (c *Cache) suspect(index int32) {
-	e := &c.entries[index]
-	if !e.suspected && c.round-e.written >= StaleAfter {
-		e.suspected = true
-		c.suspects++
+// suspect notes that the entries of a hash, or of all of its set, were in the way of a request, as far as they have
+// outlasted StaleAfter rounds of gc.
+func (c *Cache) suspect(hash uint64, alone bool) {
+	begin := c.set(hash)
+	for _, s := range c.slots[begin : begin+Ways] {
+		if s.entry == 0 || alone && s.hash != hash {
+			continue
+		}
+		if e := &c.entries[s.entry-1]; !e.suspected && c.round-e.written >= StaleAfter {
+			e.suspected = true
+			c.suspects++
+		}
 	}
 }
 
@@ -48,8 +54,8 @@ func (c *Cache) TakeSuspects(yield func(Saved) bool) {
 	}
 }
 
-// Order lists what is held, for At. It depends on nothing but the requests and their hashes, so it is the same after a
-// restart. It is valid until the cache changes.
+// Order lists what is held, for At, in the order in which it was saved: of one hash that is the order in which the
+// master executed it. It is the same after what is held was restored in this order. It is valid until the cache changes.
 func (c *Cache) Order() []int32 {
 	order := make([]int32, 0, c.held)
 	for i := range c.entries {
@@ -58,9 +64,7 @@ func (c *Cache) Order() []int32 {
 		}
 	}
 	slices.SortFunc(order, func(a, b int32) int {
-		x, y := &c.entries[a], &c.entries[b]
-		return cmp.Or(cmp.Compare(x.id.Session, y.id.Session), cmp.Compare(x.id.Number, y.id.Number),
-			cmp.Compare(c.slots[x.slot-1].hash, c.slots[y.slot-1].hash))
+		return cmp.Compare(c.entries[a].order, c.entries[b].order)
 	})
 	return order
 }

@@ -151,7 +151,11 @@ func (w *Witness) ask(l *life, m, answer *witnessv1.Message) (wait bool) {
 
 func (w *Witness) save(l *life, m, answer *witnessv1.Message) (wait bool) {
 	held, s := l.cache.Held(), cache.Saved{ID: identity(m.Id), Hash: m.Hashes[0], Request: m.Request}
-	switch l.cache.Save(s.ID, s.Hash, s.Request) {
+	follows := cache.ID{}
+	if m.Follows != nil {
+		follows = identity(m.Follows)
+	}
+	switch l.cache.Save(s.ID, s.Hash, s.Request, follows) {
 	case cache.Accepted:
 		answer.Accepted = true
 		w.stats.Accepted++

@@ -63,10 +63,14 @@ type Curp struct {
 	// SYNC, COPY_PAGE: the log up to this entry has all that was to be recovered from the terms before this one.
 	// SYNC_REPLY: the term that
 	// the sender has noted. HOLD_REPLY: the highest that it has ever noted.
-	WholeTerm     uint64 `protobuf:"varint,25,opt,name=whole_term,json=wholeTerm,proto3" json:"whole_term,omitempty"`
-	WholeIndex    uint64 `protobuf:"varint,26,opt,name=whole_index,json=wholeIndex,proto3" json:"whole_index,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	WholeTerm  uint64 `protobuf:"varint,25,opt,name=whole_term,json=wholeTerm,proto3" json:"whole_term,omitempty"`
+	WholeIndex uint64 `protobuf:"varint,26,opt,name=whole_index,json=wholeIndex,proto3" json:"whole_index,omitempty"`
+	// UPDATE: the id of another one of the same key that was complete in this term before this one was asked for. Without
+	// it, follows_session is 0.
+	FollowsSession uint64 `protobuf:"fixed64,27,opt,name=follows_session,json=followsSession,proto3" json:"follows_session,omitempty"`
+	FollowsNumber  uint64 `protobuf:"varint,28,opt,name=follows_number,json=followsNumber,proto3" json:"follows_number,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Curp) Reset() {
@@ -277,6 +281,20 @@ func (x *Curp) GetWholeTerm() uint64 {
 func (x *Curp) GetWholeIndex() uint64 {
 	if x != nil {
 		return x.WholeIndex
+	}
+	return 0
+}
+
+func (x *Curp) GetFollowsSession() uint64 {
+	if x != nil {
+		return x.FollowsSession
+	}
+	return 0
+}
+
+func (x *Curp) GetFollowsNumber() uint64 {
+	if x != nil {
+		return x.FollowsNumber
 	}
 	return 0
 }
@@ -817,7 +835,7 @@ var File_api_peer_v1_curp_proto protoreflect.FileDescriptor
 
 const file_api_peer_v1_curp_proto_rawDesc = "" +
 	"\n" +
-	"\x16api/peer/v1/curp.proto\x12\x13georegister.peer.v1\x1a\x1aapi/peer/v1/register.proto\"\x93\x06\n" +
+	"\x16api/peer/v1/curp.proto\x12\x13georegister.peer.v1\x1a\x1aapi/peer/v1/register.proto\"\xe3\x06\n" +
 	"\x04Curp\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x126\n" +
 	"\arequest\x18\x02 \x01(\v2\x1c.georegister.peer.v1.RequestR\arequest\x12\x12\n" +
@@ -847,7 +865,9 @@ const file_api_peer_v1_curp_proto_rawDesc = "" +
 	"\n" +
 	"whole_term\x18\x19 \x01(\x04R\twholeTerm\x12\x1f\n" +
 	"\vwhole_index\x18\x1a \x01(\x04R\n" +
-	"wholeIndex\"\x83\x01\n" +
+	"wholeIndex\x12'\n" +
+	"\x0ffollows_session\x18\x1b \x01(\x06R\x0efollowsSession\x12%\n" +
+	"\x0efollows_number\x18\x1c \x01(\x04R\rfollowsNumber\"\x83\x01\n" +
 	"\aRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x126\n" +
 	"\acommand\x18\x02 \x01(\v2\x1c.georegister.peer.v1.CommandR\acommand\x12\x18\n" +

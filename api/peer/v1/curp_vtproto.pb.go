@@ -47,6 +47,8 @@ func (m *Curp) CloneVT() *Curp {
 	r.Behind = m.Behind
 	r.WholeTerm = m.WholeTerm
 	r.WholeIndex = m.WholeIndex
+	r.FollowsSession = m.FollowsSession
+	r.FollowsNumber = m.FollowsNumber
 	if rhs := m.Entries; rhs != nil {
 		tmpContainer := make([]*LogEntry, len(rhs))
 		for k, v := range rhs {
@@ -286,6 +288,21 @@ func (m *Curp) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.FollowsNumber != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FollowsNumber))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xe0
+	}
+	if m.FollowsSession != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.FollowsSession))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xd9
 	}
 	if m.WholeIndex != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.WholeIndex))
@@ -1058,6 +1075,12 @@ func (m *Curp) SizeVT() (n int) {
 	}
 	if m.WholeIndex != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.WholeIndex))
+	}
+	if m.FollowsSession != 0 {
+		n += 10
+	}
+	if m.FollowsNumber != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.FollowsNumber))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -1863,6 +1886,35 @@ func (m *Curp) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.WholeIndex |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 27:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FollowsSession", wireType)
+			}
+			m.FollowsSession = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.FollowsSession = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
+		case 28:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FollowsNumber", wireType)
+			}
+			m.FollowsNumber = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FollowsNumber |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -3668,6 +3720,35 @@ func (m *Curp) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.WholeIndex |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 27:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FollowsSession", wireType)
+			}
+			m.FollowsSession = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.FollowsSession = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
+		case 28:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FollowsNumber", wireType)
+			}
+			m.FollowsNumber = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FollowsNumber |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

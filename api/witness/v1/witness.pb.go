@@ -27,7 +27,7 @@ type Kind int32
 
 const (
 	Kind_KIND_UNSPECIFIED    Kind = 0
-	Kind_RECORD              Kind = 1 // a client saves a request: hashes, id, request
+	Kind_RECORD              Kind = 1 // a client saves a request: hashes, id, request, follows
 	Kind_RECORD_REPLY        Kind = 2 // accepted
 	Kind_GC                  Kind = 3 // a master drops requests that are synced: drops
 	Kind_GC_REPLY            Kind = 4 // requests: suspected garbage, each as it was recorded
@@ -272,9 +272,11 @@ type Message struct {
 	Start uint64 `protobuf:"fixed64,16,opt,name=start,proto3" json:"start,omitempty"`
 	// RECORD_REPLY, RECOVERY_DATA_REPLY, if accepted: how many promises the witness had made in the partition, all durable.
 	// VOUCH: the most that the sender has heard of.
-	Promises      uint64 `protobuf:"varint,17,opt,name=promises,proto3" json:"promises,omitempty"`
-	View          uint64 `protobuf:"fixed64,18,opt,name=view,proto3" json:"view,omitempty"`    // VOUCH: the digest of the one that the sender is in
-	Voters        uint32 `protobuf:"varint,19,opt,name=voters,proto3" json:"voters,omitempty"` // VOUCH: how many members vouch in it, of which a majority has to
+	Promises uint64 `protobuf:"varint,17,opt,name=promises,proto3" json:"promises,omitempty"`
+	View     uint64 `protobuf:"fixed64,18,opt,name=view,proto3" json:"view,omitempty"`    // VOUCH: the digest of the one that the sender is in
+	Voters   uint32 `protobuf:"varint,19,opt,name=voters,proto3" json:"voters,omitempty"` // VOUCH: how many members vouch in it, of which a majority has to
+	// RECORD: a request of the same key that was complete in this term before this one was asked for. It may be held still.
+	Follows       *ID `protobuf:"bytes,20,opt,name=follows,proto3" json:"follows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -440,6 +442,13 @@ func (x *Message) GetVoters() uint32 {
 		return x.Voters
 	}
 	return 0
+}
+
+func (x *Message) GetFollows() *ID {
+	if x != nil {
+		return x.Follows
+	}
+	return nil
 }
 
 // Life is one time of a witness, for a term of a partition.
@@ -691,7 +700,7 @@ const file_api_witness_v1_witness_proto_rawDesc = "" +
 	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
 	"\x02to\x18\x03 \x01(\rR\x02to\x12!\n" +
 	"\fwire_version\x18\x04 \x01(\rR\vwireVersion\x12\x12\n" +
-	"\x04disk\x18\x05 \x01(\tR\x04disk\"\xd4\x04\n" +
+	"\x04disk\x18\x05 \x01(\tR\x04disk\"\x8a\x05\n" +
 	"\aMessage\x120\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1c.georegister.witness.v1.KindR\x04kind\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\x04R\x02op\x12\x1c\n" +
@@ -712,7 +721,8 @@ const file_api_witness_v1_witness_proto_rawDesc = "" +
 	"\x05start\x18\x10 \x01(\x06R\x05start\x12\x1a\n" +
 	"\bpromises\x18\x11 \x01(\x04R\bpromises\x12\x12\n" +
 	"\x04view\x18\x12 \x01(\x06R\x04view\x12\x16\n" +
-	"\x06voters\x18\x13 \x01(\rR\x06voters\"d\n" +
+	"\x06voters\x18\x13 \x01(\rR\x06voters\x124\n" +
+	"\afollows\x18\x14 \x01(\v2\x1a.georegister.witness.v1.IDR\afollows\"d\n" +
 	"\x04Life\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x16\n" +
@@ -784,15 +794,16 @@ var file_api_witness_v1_witness_proto_depIdxs = []int32{
 	6,  // 4: georegister.witness.v1.Message.drops:type_name -> georegister.witness.v1.Drop
 	7,  // 5: georegister.witness.v1.Message.requests:type_name -> georegister.witness.v1.Request
 	4,  // 6: georegister.witness.v1.Message.lives:type_name -> georegister.witness.v1.Life
-	5,  // 7: georegister.witness.v1.Drop.id:type_name -> georegister.witness.v1.ID
-	5,  // 8: georegister.witness.v1.Request.id:type_name -> georegister.witness.v1.ID
-	1,  // 9: georegister.witness.v1.Witnesses.Stream:input_type -> georegister.witness.v1.Frame
-	1,  // 10: georegister.witness.v1.Witnesses.Stream:output_type -> georegister.witness.v1.Frame
-	10, // [10:11] is the sub-list for method output_type
-	9,  // [9:10] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	5,  // 7: georegister.witness.v1.Message.follows:type_name -> georegister.witness.v1.ID
+	5,  // 8: georegister.witness.v1.Drop.id:type_name -> georegister.witness.v1.ID
+	5,  // 9: georegister.witness.v1.Request.id:type_name -> georegister.witness.v1.ID
+	1,  // 10: georegister.witness.v1.Witnesses.Stream:input_type -> georegister.witness.v1.Frame
+	1,  // 11: georegister.witness.v1.Witnesses.Stream:output_type -> georegister.witness.v1.Frame
+	11, // [11:12] is the sub-list for method output_type
+	10, // [10:11] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_api_witness_v1_witness_proto_init() }

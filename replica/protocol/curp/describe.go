@@ -17,6 +17,7 @@ func trace(m *peerv1.Message) (words []string) {
 	if x := m.Witness; x != nil {
 		add(true, "%v of partition %d term %d", x.Kind, x.Partition, x.Term)
 		add(x.Id != nil, "id %x#%d", x.GetId().GetSession()&0xffff, x.GetId().GetNumber())
+		add(x.Follows != nil, "follows %x#%d", x.GetFollows().GetSession()&0xffff, x.GetFollows().GetNumber())
 		add(x.Accepted, "accepted")
 		add(x.Refused != "", "refused: %s", x.Refused)
 		add(len(x.Requests) > 0, "%d requests", len(x.Requests))
@@ -32,6 +33,7 @@ func trace(m *peerv1.Message) (words []string) {
 	r, id, a := c.GetRequest(), c.GetRequest().GetCommand(), c.GetAnswer()
 	add(r != nil, "of %q %s id %x#%d", r.GetKey(), id.GetFunction(), id.GetSession()&0xffff, id.GetNumber())
 	add(r.GetPresent(), "value %s", notation.Short(r.GetValue()))
+	add(c.FollowsSession != 0, "follows %x#%d", c.FollowsSession&0xffff, c.FollowsNumber)
 	add(a.GetPresent(), "= %s", notation.Short(a.GetValue()))
 	add(c.Sync, "sync")
 	add(c.Synced, "synced")

@@ -50,6 +50,7 @@ func describe(m *peerv1.Message, session func(uint64) string) string {
 	add(c.Stale, "may be stale")
 	if r := c.Request; r != nil {
 		add(true, "%s", describeRequest(r, session))
+		add(c.FollowsSession != 0, "after %s#%d", session(c.FollowsSession), c.FollowsNumber)
 		add(c.Sync, "to be synced")
 	}
 	switch {
@@ -111,6 +112,9 @@ func describeWitness(w *witnessv1.Message, session func(uint64) string) string {
 	parts := []string{w.Kind.String()}
 	if w.Id != nil {
 		parts = append(parts, fmt.Sprintf("%s#%d", session(w.Id.Session), w.Id.Number))
+	}
+	if f := w.Follows; f != nil {
+		parts = append(parts, fmt.Sprintf("after %s#%d", session(f.Session), f.Number))
 	}
 	for _, d := range w.Drops {
 		parts = append(parts, fmt.Sprintf("%s#%d", session(d.Id.Session), d.Id.Number))

@@ -21,7 +21,7 @@ type master struct {
 	served    uint64          // the mark of the journal with which it is durable that this term serves
 
 	executed map[requestID]*execution // those that are not synced
-	touched  map[string]uint64        // by key: the last entry about it, as long as that is not synced
+	touched  map[string]touch         // by key: the last entry about it, as long as that is not synced
 	recent   map[string]uint64        // by key: the last entry about it, of the last ones
 	waiters  []waiter
 	waited   map[questionID]bool // whose answers the waiters are
@@ -34,6 +34,12 @@ type execution struct {
 	answer *peerv1.Answer // nil: it is forgotten
 	// blocked says that it depends on one before it that was not synced either: clients are told of it when it is.
 	blocked bool
+}
+
+// touch is the last entry about a key, and the request that made it.
+type touch struct {
+	index uint64
+	id    requestID
 }
 
 // questionID is a question of a client.
@@ -59,7 +65,7 @@ type waitingRead struct {
 func newMaster(m *member) *master {
 	return &master{
 		replication: &replication{member: m}, witnesses: collection{member: m},
-		executed: map[requestID]*execution{}, touched: map[string]uint64{}, recent: map[string]uint64{},
+		executed: map[requestID]*execution{}, touched: map[string]touch{}, recent: map[string]uint64{},
 		waited: map[questionID]bool{},
 	}
 }
@@ -77,8 +83,9 @@ func (m *master) begin() {
 	m.executor = store.NewExecutor(s)
 	for _, e := range s.Behind(s.Commit) {
 		if e.Session != 0 {
-			m.touched[string(e.Key)] = e.Index
-			m.executed[requestID{e.Session, e.Number}] = &execution{index: e.Index, blocked: true}
+			id := requestID{e.Session, e.Number}
+			m.touched[string(e.Key)] = touch{e.Index, id}
+			m.executed[id] = &execution{index: e.Index, blocked: true}
 		}
 	}
 	m.replication.begin()
@@ -111,17 +118,20 @@ func (m *master) tellable() bool {
 	return len(m.partition.Backups) > 0 && m.Journal.Survives(m.served)
 }
 
-// execute runs a request, once. It returns nil for a duplicate.
-func (m *master) execute(r *peerv1.Request, replayed bool) *execution {
+// execute runs a request, once. It returns nil for a duplicate. It depends on the last entry about its key as long as
+// that is not synced, but for one that it is known to follow: that is complete, so a later master has it, or replays it
+// before this request from whichever witness it asks.
+func (m *master) execute(r *peerv1.Request, follows requestID, replayed bool) *execution {
 	e, answer := m.executor.Execute(r, replayed)
 	if e == nil {
 		return nil
 	}
 	m.executedAt = append(m.executedAt, m.Now)
-	key := string(r.Key)
-	x := &execution{index: e.Index, answer: answer, blocked: m.touched[key] > m.store.Commit}
-	m.touched[key] = e.Index
-	m.executed[idOf(r.Command)] = x
+	key, id := string(r.Key), idOf(r.Command)
+	last := m.touched[key]
+	x := &execution{index: e.Index, answer: answer, blocked: last.index > m.store.Commit && last.id != follows}
+	m.touched[key] = touch{e.Index, id}
+	m.executed[id] = x
 	return x
 }
 
@@ -156,7 +166,7 @@ func (m *master) release(before uint64) {
 		if x := m.executed[id]; x != nil && x.index <= e.Index {
 			delete(m.executed, id)
 		}
-		if m.touched[key] <= e.Index {
+		if m.touched[key].index <= e.Index {
 			delete(m.touched, key)
 		}
 		if e.Term == m.partition.Term {

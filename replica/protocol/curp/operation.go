@@ -17,9 +17,16 @@ type coordinator struct {
 	session    uint64 // of updates that begin here without an id; 0 before there is one
 	last       uint64 // the last number of it
 	fast, slow uint64
-	near       view.MemberID // the witness at this member's site; 0: none
+	near       view.MemberID        // the witness at this member's site; 0: none
+	latest     map[string]completed // by key: the update that was complete here last, in this term
 	// Up to where all backups held the log when the master answered the last read: answers from here are no older.
 	seen uint64
+}
+
+// completed is an update that is complete once the journal's mark is durable.
+type completed struct {
+	id   requestID
+	mark uint64
 }
 
 // operation is a read or an update that is submitted here.
@@ -30,6 +37,7 @@ type operation struct {
 	update  *peerv1.Request // nil: a read
 	raw     []byte          // of the update, as witnesses save it; nil: it is not recorded
 	minted  bool            // its id is of the coordinator's session
+	follows requestID       // an update of the key that was complete before this one began; none: 0
 	saved   []view.MemberID // witnesses that saved the request
 	answer  *peerv1.Answer  // what the master said it made of it, and would lose with its backups not knowing
 	syncing bool            // the master is asked to sync
@@ -38,7 +46,9 @@ type operation struct {
 }
 
 func newCoordinator(master *master, backup *backup) *coordinator {
-	c := &coordinator{member: master.member, master: master, backup: backup}
+	c := &coordinator{
+		member: master.member, master: master, backup: backup, latest: map[string]completed{},
+	}
 	view := &c.Config.View
 	site := view.Members[view.Index(c.Config.Self)].Site
 	for _, id := range c.partition.Witnesses {

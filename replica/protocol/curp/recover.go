@@ -137,8 +137,8 @@ func (r *recovery) askSource(s *source) {
 	})
 }
 
-// onData collects the pages of a witness, and replays them when they are complete. All requests of one witness commute;
-// those of two witnesses need not.
+// onData collects the pages of a witness, and replays them when they are complete. Requests of one witness commute, or
+// are of one key and in the order in which the master executed them; those of two witnesses need not.
 func (r *recovery) onData(from view.MemberID, w *witnessv1.Message) {
 	i := slices.IndexFunc(r.sources, func(s *source) bool { return s.id == from && s.op == w.Op })
 	if i < 0 || !w.Accepted || w.Term != r.terms[0].Term {
@@ -168,7 +168,7 @@ func (r *recovery) replay(requests []*witnessv1.Request) {
 			r.Fault("a request that a witness saved is damaged: %w", err)
 			continue
 		}
-		if r.master.execute(request, true) == nil {
+		if r.master.execute(request, requestID{}, true) == nil {
 			r.Took(pathRecoverKnown)
 		} else {
 			r.Took(pathRecoverReplayed)

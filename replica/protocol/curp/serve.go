@@ -23,7 +23,7 @@ func (m *master) onUpdate(from view.MemberID, msg *peerv1.Message) {
 		return
 	}
 	reply := m.message(peerv1.Kind_UPDATE_REPLY, msg.Op, &peerv1.Curp{})
-	x := m.execute(r, false)
+	x := m.execute(r, requestID{msg.Curp.FollowsSession, msg.Curp.FollowsNumber}, false)
 	if x == nil {
 		m.answerDuplicate(from, msg, reply)
 		return
@@ -92,7 +92,7 @@ func (m *master) onDropped(from view.MemberID, w *witnessv1.Message) {
 	executed := false
 	for _, r := range suspects {
 		m.Took(pathGarbage)
-		if m.execute(r, true) != nil {
+		if m.execute(r, requestID{}, true) != nil {
 			executed = true
 		} else if id := idOf(r.Command); m.executed[id] == nil {
 			m.witnesses.drop(r.Key, id)
@@ -149,7 +149,7 @@ func (m *master) onRead(from view.MemberID, msg *peerv1.Message) {
 // bound. Without backups other reads wait for this member's disk alone, and may be answered before what is synced is
 // known to be as much: one that may be stale waits as they do, or it would go back behind them.
 func (m *master) answerRead(from view.MemberID, msg *peerv1.Message) {
-	at := m.touched[string(msg.Key)]
+	at := m.touched[string(msg.Key)].index
 	c := &peerv1.Curp{Answer: m.store.Read(msg.Key, m.store.Last()), Commit: max(m.store.Commit, at)}
 	reply := m.message(peerv1.Kind_MASTER_READ_REPLY, msg.Op, c)
 	if at > m.store.Commit && msg.Curp.Stale && len(m.partition.Backups) > 0 && m.behind() < shorter(m.Config.Sync.Lease) {

@@ -13,9 +13,15 @@ import (
 // recordBytes is the largest request that is recorded at witnesses; a larger one waits for a sync.
 const recordBytes = 2 << 10
 
+// latestKept is of how many keys it is known which update was complete last.
+const latestKept = 1 << 12
+
 // update sends an update to the master and, at the same time, to all witnesses.
 func (c *coordinator) update(o *operation) {
 	c.identify(o)
+	if last := c.latest[string(o.Key)]; c.Journal.Survives(last.mark) {
+		o.follows = last.id
+	}
 	if o.raw != nil || c.partition.Master != c.Config.Self {
 		o.Trips = 1
 	}
@@ -31,16 +37,22 @@ func (c *coordinator) sendUpdate(o *operation) {
 	id := o.update.Command
 	for _, w := range c.partition.Witnesses {
 		if !slices.Contains(o.saved, w) {
-			c.ask(w, &witnessv1.Message{
+			m := &witnessv1.Message{
 				Kind: witnessv1.Kind_RECORD, Op: o.Number, Term: c.partition.Term, Request: o.raw,
 				Id: &witnessv1.ID{Session: id.Session, Number: id.Number}, Hashes: []uint64{register.Hash(o.Key)},
-			})
+			}
+			if o.follows.session != 0 {
+				m.Follows = &witnessv1.ID{Session: o.follows.session, Number: o.follows.number}
+			}
+			c.ask(w, m)
 		}
 	}
 }
 
 func (c *coordinator) askMaster(o *operation) {
-	question := &peerv1.Curp{Request: o.update, Sync: o.syncing}
+	question := &peerv1.Curp{
+		Request: o.update, Sync: o.syncing, FollowsSession: o.follows.session, FollowsNumber: o.follows.number,
+	}
 	c.send(c.partition.Master, c.message(peerv1.Kind_UPDATE, o.Number, question))
 }
 
@@ -86,6 +98,7 @@ func (c *coordinator) onUpdateReply(m *peerv1.Message) {
 	}
 	c.Took(pathUpdateSynced)
 	c.slow++
+	c.noteCompleted(o)
 	c.finish(o, answered(o.answer, o.Trips, false))
 }
 
@@ -96,7 +109,24 @@ func (c *coordinator) decide(o *operation) {
 	}
 	c.Took(pathUpdateFast)
 	c.fast++
+	c.noteCompleted(o)
 	c.finish(o, answered(o.answer, o.Trips, true))
+}
+
+// noteCompleted notes that an update can't be lost any more: the next one of its key follows it. At the master itself
+// that is so once its disk has it, as for its clients (finish).
+func (c *coordinator) noteCompleted(o *operation) {
+	if o.answer.GetExpired() {
+		return // it may never have been executed
+	}
+	if len(c.latest) >= latestKept {
+		clear(c.latest)
+	}
+	last := completed{id: idOf(o.update.Command)}
+	if c.partition.Master == c.Config.Self && !c.speculative() {
+		last.mark = c.Journal.Mark()
+	}
+	c.latest[string(o.Key)] = last
 }
 
 // identify gives an update its id, under which it is executed once, however often and in however many terms it is

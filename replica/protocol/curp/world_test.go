@@ -162,7 +162,7 @@ func (w *world) begin() {
 	p := w.view.Partitions[0]
 	for _, id := range p.Witnesses {
 		if x := w.witnesses[id]; x.lives[p.Term] == nil {
-			x.lives[p.Term] = &life{saved: map[uint64]*witnessv1.Request{}}
+			x.lives[p.Term] = &life{}
 		}
 	}
 }
@@ -385,9 +385,28 @@ type witness struct {
 }
 
 type life struct {
-	saved  map[uint64]*witnessv1.Request // by hash
-	age    map[uint64]int
+	saved  []*saved // in the order in which they came
 	frozen bool
+}
+
+type saved struct {
+	*witnessv1.Request
+	age int
+}
+
+// is reports whether a request has a key's hash and an id.
+func (s *saved) is(hash uint64, id *witnessv1.ID) bool {
+	return s.Hashes[0] == hash && s.Id.Session == id.GetSession() && s.Id.Number == id.GetNumber()
+}
+
+// last is the one of a hash that was saved last.
+func (l *life) last(hash uint64) (last *saved) {
+	for _, s := range l.saved {
+		if s.Hashes[0] == hash {
+			last = s
+		}
+	}
+	return last
 }
 
 func (x *witness) receive(m *witnessv1.Message) *witnessv1.Message {
@@ -401,53 +420,38 @@ func (x *witness) receive(m *witnessv1.Message) *witnessv1.Message {
 	reply := &witnessv1.Message{Kind: m.Kind + 1}
 	switch m.Kind {
 	case witnessv1.Kind_RECORD:
-		have := l.saved[m.Hashes[0]]
-		reply.Accepted = !l.frozen && (have == nil || have.Id.Session == m.Id.Session && have.Id.Number == m.Id.Number)
-		if reply.Accepted {
-			l.saved[m.Hashes[0]] = &witnessv1.Request{Id: m.Id, Hashes: m.Hashes, Request: m.Request}
+		hash := m.Hashes[0]
+		have := slices.ContainsFunc(l.saved, func(s *saved) bool { return s.is(hash, m.Id) })
+		last := l.last(hash)
+		reply.Accepted = !l.frozen && (have || last == nil || last.is(hash, m.Follows))
+		if reply.Accepted && !have {
+			l.saved = append(l.saved, &saved{&witnessv1.Request{Id: m.Id, Hashes: m.Hashes, Request: m.Request}, 0})
 		}
 	case witnessv1.Kind_CHECK:
-		reply.Accepted = !l.frozen && l.saved[m.Hashes[0]] == nil
+		reply.Accepted = !l.frozen && l.last(m.Hashes[0]) == nil
 	case witnessv1.Kind_GC:
 		if l.frozen {
 			reply.Refused = "frozen"
 			break
 		}
 		reply.Accepted = true
-		if l.age == nil {
-			l.age = map[uint64]int{}
-		}
 		for _, d := range m.Drops {
-			if have := l.saved[d.Hash]; have != nil && have.Id.Session == d.Id.Session &&
-				have.Id.Number == d.Id.Number {
-				delete(l.saved, d.Hash)
-				delete(l.age, d.Hash)
-			}
+			l.saved = slices.DeleteFunc(l.saved, func(s *saved) bool { return s.is(d.Hash, d.Id) })
 		}
-		for _, h := range sorted(l.saved) {
-			if l.age[h]++; l.age[h] >= 3 {
-				reply.Requests = append(reply.Requests, l.saved[h])
+		for _, s := range l.saved {
+			if s.age++; s.age >= 3 {
+				reply.Requests = append(reply.Requests, s.Request)
 			}
 		}
 	case witnessv1.Kind_RECOVERY_DATA:
 		l.frozen, reply.Accepted = true, true
-		all := sorted(l.saved)
-		next := min(m.Offset, uint64(len(all)))
-		for _, h := range all[next:min(next+2, uint64(len(all)))] {
-			reply.Requests = append(reply.Requests, l.saved[h])
+		next := min(m.Offset, uint64(len(l.saved)))
+		for _, s := range l.saved[next:min(next+2, uint64(len(l.saved)))] {
+			reply.Requests = append(reply.Requests, s.Request)
 		}
-		reply.Last = int(next)+len(reply.Requests) == len(all)
+		reply.Last = int(next)+len(reply.Requests) == len(l.saved)
 	}
 	return reply
-}
-
-func sorted(saved map[uint64]*witnessv1.Request) []uint64 {
-	var all []uint64
-	for h := range saved { // sorted below
-		all = append(all, h)
-	}
-	slices.Sort(all)
-	return all
 }
 
 func brief(m *peerv1.Message) string {

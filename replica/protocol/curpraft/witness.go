@@ -74,7 +74,7 @@ func (p *Protocol) accept(term uint64, c *peerv1.RaftCommand, raw []byte) bool {
 		return false
 	case p.raft.Over(c.Author, c.Number):
 		return true // it is committed
-	case w.cache.Save(idOf(c), register.Hash(c.Key), raw) != cache.Accepted:
+	case w.cache.Save(idOf(c), register.Hash(c.Key), raw, cache.ID{}) != cache.Accepted:
 		p.raft.Took(pathRejected)
 		return false
 	}

@@ -142,9 +142,10 @@ type behind struct {
 	since  protocol.Instant // by the node's clock
 }
 
-// holdSynced holds it that a master without backups, which needs nobody for that, syncs what it has on its disk.
+// holdSynced holds it that a master without backups, which needs nobody for that, syncs what it has on its disk, by the
+// time that it was told last: after a pause the world may look at it before that.
 func (nd *Node) holdSynced(s *shard, st *protocol.PartitionStatus) {
-	w, now := nd.World, nd.Clock.Read(nd.World.Now)
+	w, now := nd.World, s.ticked
 	alone := st.Role == protocol.Master && len(nd.Config.View.Partitions[st.Partition].Backups) == 0
 	if !alone || !st.Serving || st.Unsynced == 0 || st.Commit != s.behind.commit || !s.journal.Clean() {
 		s.behind = behind{st.Commit, now}

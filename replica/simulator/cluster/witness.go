@@ -185,17 +185,28 @@ func (x *witness) send(envelopes []core.Envelope) {
 	w := x.node.World
 	for _, e := range envelopes {
 		w.Breaches(x.named(x.said.Answers(e.To, e.Message)))
-		if n := len(e.Message.Requests); e.Message.Kind == witnessv1.Kind_RECOVERY_DATA_REPLY && n > 1 { // they commute
-			from := x.node.Draw.Below(n)
-			e.Message.Requests = append(slices.Clone(e.Message.Requests[from:]), e.Message.Requests[:from]...)
-			if x.node.Draw.Chance(500) {
-				slices.Reverse(e.Message.Requests)
-			}
+		if n := len(e.Message.Requests); e.Message.Kind == witnessv1.Kind_RECOVERY_DATA_REPLY && n > 1 {
+			e.Message.Requests = turned(e.Message.Requests, x.node.Draw.Below(n), x.node.Draw.Chance(500))
 		}
 		if e.To != core.Manager {
 			w.transmit(x.node, int(e.To)-1, &peerv1.Message{Kind: peerv1.Kind_WITNESS, Shard: e.Message.Partition, Witness: e.Message})
 		}
 	}
+}
+
+// turned has requests in another order: those of several keys commute. Those of one key stay in theirs.
+func turned(requests []*witnessv1.Request, from int, reverse bool) []*witnessv1.Request {
+	turned := append(slices.Clone(requests[from:]), requests[:from]...)
+	if reverse {
+		slices.Reverse(turned)
+	}
+	left := slices.Clone(requests)
+	for i, r := range turned {
+		first := slices.IndexFunc(left, func(o *witnessv1.Request) bool { return slices.Equal(o.Hashes, r.Hashes) })
+		turned[i] = left[first]
+		left = slices.Delete(left, first, first+1)
+	}
+	return turned
 }
 
 // Serves reports whether the witness takes requests for a term of a partition.

@@ -35,6 +35,7 @@ var (
 var kinds = []Kind{
 	{"lost-masters", masters, threeOrFive, "masters are lost with much that only witnesses have", of(LostMasters)},
 	{"masters-back", masters, threeOrFive, "a lost master is back while another one recovers its term", of(MastersBack)},
+	{"updates-followed", masters, threeOrFive, "one site updates a key all the time, and masters are lost", of(UpdatesFollowed)},
 	{"suspended-masters", masters, threeOrFive, "the machine of a master is suspended", of(SuspendedMasters)},
 	{"no-backups", masters, threeOrFive, "a master without backups crashes", of(NoBackups)},
 	{"empty-disks", masters, threeOrFive, "a member loses its disk shortly before the master is lost", of(EmptyDisks)},
