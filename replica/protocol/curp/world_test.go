@@ -1,6 +1,7 @@
 package curp_test
 
 import (
+	"cmp"
 	"container/heap"
 	"errors"
 	"fmt"
@@ -445,11 +446,13 @@ func (x *witness) receive(m *witnessv1.Message) *witnessv1.Message {
 		}
 	case witnessv1.Kind_RECOVERY_DATA:
 		l.frozen, reply.Accepted = true, true
-		next := min(m.Offset, uint64(len(l.saved)))
-		for _, s := range l.saved[next:min(next+2, uint64(len(l.saved)))] {
+		all := slices.Clone(l.saved) // those of several keys in any order
+		slices.SortStableFunc(all, func(a, b *saved) int { return cmp.Compare(a.Hashes[0], b.Hashes[0]) })
+		next := min(m.Offset, uint64(len(all)))
+		for _, s := range all[next:min(next+2, uint64(len(all)))] {
 			reply.Requests = append(reply.Requests, s.Request)
 		}
-		reply.Last = int(next)+len(reply.Requests) == len(l.saved)
+		reply.Last = int(next)+len(reply.Requests) == len(all)
 	}
 	return reply
 }
