@@ -122,7 +122,7 @@ func (o *operator) ask(ctx context.Context) ([]Observation, map[view.MemberID]de
 
 // situation is what is decided from. The lock is held.
 func (o *operator) situation(reports map[view.MemberID]decide.Report) decide.Situation {
-	return decide.Situation{Record: &o.directory.Record, Reports: reports}
+	return decide.Situation{Record: &o.directory.Record, Reports: reports, Distances: o.spec.Distances()}
 }
 
 // advance takes the next step, if there is one. It reports whether something is under way.

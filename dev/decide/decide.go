@@ -16,6 +16,9 @@ import (
 type Situation struct {
 	*record.Record
 	Reports map[view.MemberID]Report // by the member's ID, or that of a dedicated witness
+	// Distances are those that the manifest declares: masters without a home that was given, backups and witnesses are
+	// placed by them. None: it declares none.
+	Distances membership.Distances
 }
 
 // Report is what is known of a member at a moment, or of a dedicated witness.

@@ -20,9 +20,21 @@ func (s Situation) placement(v view.View) membership.Placement {
 	}
 	there := s.SitesOf(v)
 	for i := range p.Partitions {
-		p.Homes = append(p.Homes, s.Home(i, there))
+		if len(s.Distances) > 0 {
+			p.Homes = append(p.Homes, s.GivenHome(i, there))
+		} else {
+			p.Homes = append(p.Homes, s.Record.Home(i, there))
+		}
 	}
+	p.Distances = s.Distances
 	return p
+}
+
+// Home is the site where the master of a partition is at rest.
+func (s Situation) Home(partition int) string {
+	v := s.View.After()
+	p := s.placement(v)
+	return p.Home(&v, partition)
 }
 
 // addPartitions adds to a snapshot what decisions on partitions are made from. That this process does not hear somebody

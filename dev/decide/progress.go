@@ -9,8 +9,8 @@ import (
 
 // Moving says how far a partition is on the way to its home, if it is known whether its master serves.
 func (s Situation) Moving(i int, serving bool) (text string, done bool) {
-	p, there := s.View.Partitions[i], s.SitesOf(s.View.After())
-	home, master := s.Home(i, there), s.Label(p.Master)
+	p := s.View.Partitions[i]
+	home, master := s.Home(i), s.Label(p.Master)
 	here := func(id view.MemberID) bool { return s.View.Members[s.View.Index(id)].Site == home }
 	switch {
 	case here(p.Master) && serving:
@@ -31,8 +31,8 @@ func (s Situation) Splitting(child int, served func(int) bool) (text string, don
 		return fmt.Sprintf("partition %d: %s; then half of its keys go to partition %d",
 			parent, s.hinders(parent, served(parent)), next), false
 	}
-	p, there := s.View.Partitions[child], s.SitesOf(s.View.After())
-	master, home := s.Label(p.Master), s.Home(child, there)
+	p := s.View.Partitions[child]
+	master, home := s.Label(p.Master), s.Home(child)
 	switch {
 	case !served(child):
 		return fmt.Sprintf("partition %d: %s to take it over with half of the keys", child, master), false
@@ -60,8 +60,8 @@ func (s Situation) hinders(i int, served bool) string {
 			placement.Faults)
 	case len(p.Witnesses) == 0:
 		return fmt.Sprintf("the members to settle in the view of epoch %d", s.View.Epoch)
-	case s.View.Members[s.View.Index(p.Master)].Site != placement.Homes[i]:
-		return fmt.Sprintf("a member at %s to be its master in place of %s", placement.Homes[i], master)
+	case s.View.Members[s.View.Index(p.Master)].Site != s.Home(i):
+		return fmt.Sprintf("a member at %s to be its master in place of %s", s.Home(i), master)
 	}
 	return "the members to settle, and its witnesses to go"
 }

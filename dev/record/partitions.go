@@ -28,14 +28,22 @@ func (r *Record) SitesOf(v view.View) []string {
 }
 
 // Home is the site where the master of a partition is at rest, of those that have members: where it was moved to, or
-// what the manifest says, or the one whose turn it is.
+// what the manifest says, or the one whose turn it is, unless distances say where it is by default.
 func (r *Record) Home(partition int, there []string) string {
+	if given := r.GivenHome(partition, there); given != "" {
+		return given
+	}
+	return there[partition%len(there)]
+}
+
+// GivenHome is the site that a master was moved to, or what the manifest says, if it has members; else it is empty.
+func (r *Record) GivenHome(partition int, there []string) string {
 	for _, given := range [][]string{r.Moved, r.Given} {
 		if partition < len(given) && slices.Contains(there, given[partition]) {
 			return given[partition]
 		}
 	}
-	return there[partition%len(there)]
+	return ""
 }
 
 // Move gives the master of a partition another home, or takes that away again. The partition goes there once a member
@@ -56,6 +64,7 @@ func (r *Record) Move(number, site string) (string, error) {
 	}
 	if r.Moved[partition] = site; site == HomeDefault {
 		r.Moved[partition] = ""
+		return fmt.Sprintf("partition %d moves to where it is by default, if it is not there", partition), nil
 	}
 	return fmt.Sprintf("partition %d moves to %s", partition, r.Home(partition, there)), nil
 }

@@ -27,9 +27,11 @@ type Placement struct {
 	// Alone is how many witnesses a partition has if Faults is 0: they save what its master has not on disk yet
 	// (section 5.4).
 	Alone int
-	// Homes are the sites of the masters, by partition; those that are missing, or empty, go round the sites in the
-	// members' order.
+	// Homes are the sites of the masters, by partition. Those that are missing, or empty, are chosen by Distances, and
+	// without these go round the sites in the members' order.
 	Homes []string
+	// Distances are those between all sites, or none.
+	Distances Distances
 	// Dedicated witnesses have pods of their own and are kept away from backups. Others run beside members and serve
 	// the partitions whose backup that member is: reads there need nobody else (appendix A.1).
 	Dedicated bool
@@ -314,15 +316,6 @@ func (p *Placement) witnesses(backups int) int {
 		return p.Alone
 	}
 	return min(p.Faults, backups)
-}
-
-// home is the site where the master of a partition belongs.
-func (p *Placement) home(v *view.View, partition int) string {
-	if partition < len(p.Homes) && p.Homes[partition] != "" {
-		return p.Homes[partition]
-	}
-	sites := v.After().Sites()
-	return sites[partition%len(sites)]
 }
 
 // Validate reports what makes a placement unusable for a view.

@@ -251,7 +251,8 @@ func (m *mover) least() int { return min(len(m.p.Backups), m.s.Placement.Faults)
 
 // backups are those of a master that is to be: as many as is asked for, if there are members enough. Those that
 // follow are taken rather than those that need a copy of the state, then those away from the master and from each
-// other, then those that are backups now. Any other than these has to pass.
+// other, then those that are backups now, and those where distances say; the latter first if the master is another one.
+// Any other than these has to pass.
 func (m *mover) backups(master view.MemberID, passes func(id view.MemberID) bool) []view.MemberID {
 	var candidates []view.MemberID
 	n, at := m.view.Size(), m.view.Index(master)
@@ -265,11 +266,15 @@ func (m *mover) backups(master view.MemberID, passes func(id view.MemberID) bool
 		}
 	}
 	picked := m.pick(candidates, m.s.Placement.Faults, func(id view.MemberID, picked []view.MemberID) int {
-		cost := 2*m.clashes(id, master, picked) + 1<<20*index(m.s.drained(id))
+		cost := 4*m.clashes(id, master, picked) + 1<<20*index(m.s.drained(id))
 		if own, told := m.s.said(id, m.i); own.Copying || !told && !slices.Contains(m.p.Backups, id) {
 			cost += 1 << 16
 		}
-		return cost + 1 - index(slices.Contains(m.p.Backups, id))
+		comes, far := index(!slices.Contains(m.p.Backups, id)), m.far(id, master, false)
+		if master != m.p.Master {
+			return cost + comes + 2*far
+		}
+		return cost + 2*comes + far
 	})
 	// In the order of the present ones, so that those who stay don't seem to change.
 	stay := slices.DeleteFunc(slices.Clone(m.p.Backups), func(id view.MemberID) bool {
@@ -423,7 +428,7 @@ func (m *mover) keepWitnesses(next view.Partition, wanted int) []view.MemberID {
 // target is the member that is to be master in place of the present one: at the home site, or anywhere if the present
 // one is drained. Zero: none.
 func (m *mover) target() view.MemberID {
-	home := m.placement.home(m.view, m.i)
+	home := m.placement.Home(m.view, m.i)
 	leaves := m.s.drained(m.p.Master)
 	at := m.view.Members[m.view.Index(m.p.Master)].Site
 	if at == home && !leaves {

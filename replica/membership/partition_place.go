@@ -58,7 +58,7 @@ type chooser struct {
 // master is a member at the home site of a partition, one after the other where there are several, or else any.
 func (c *chooser) master(partition int) view.MemberID {
 	var there []view.MemberID
-	home := c.placement.home(c.view, partition)
+	home := c.placement.Home(c.view, partition)
 	for _, m := range c.view.Members {
 		if m.Site == home {
 			there = append(there, m.ID)
@@ -68,7 +68,8 @@ func (c *chooser) master(partition int) view.MemberID {
 }
 
 // members picks up to count backups for a partition that has none yet: away from the master and from each other if
-// there are domains enough, else those behind the master in the view's order, so that the load is spread.
+// there are domains enough, else where distances say, else those behind the master in the view's order, so that the
+// load is spread.
 func (c *chooser) members(p view.Partition, count int) (picked []view.MemberID) {
 	var candidates []view.MemberID
 	n, at := c.view.Size(), c.view.Index(p.Master)
@@ -79,11 +80,12 @@ func (c *chooser) members(p view.Partition, count int) (picked []view.MemberID) 
 		}
 	}
 	return c.pick(candidates, count, func(id view.MemberID, picked []view.MemberID) int {
-		return c.clashes(id, p.Master, picked)
+		return 2*c.clashes(id, p.Master, picked) + c.far(id, p.Master, false)
 	})
 }
 
-// witnesses picks up to count witnesses, none beside the master. Those who have served it go on.
+// witnesses picks up to count witnesses, none beside the master. Those who have served it go on, and others are where
+// distances say.
 func (c *chooser) witnesses(p view.Partition, count int) []view.MemberID {
 	var candidates []view.MemberID
 	n := len(c.view.Witnesses)
@@ -105,7 +107,7 @@ func (c *chooser) witnesses(p view.Partition, count int) []view.MemberID {
 		if !slices.Contains(p.Witnesses, id) {
 			cost++
 		}
-		return cost
+		return 2*cost + c.far(id, p.Master, true)
 	})
 }
 

@@ -167,7 +167,7 @@ func (w *walk) wrong(s Snapshot, i int, p, next view.Partition, epoch uint64) st
 	}
 	if next.Master != p.Master {
 		w.counts["another master"]++
-		target := s.drained(p.Master) || w.v.Members[w.v.Index(next.Master)].Site == w.p.home(&w.v, i)
+		target := s.drained(p.Master) || w.v.Members[w.v.Index(next.Master)].Site == w.p.Home(&w.v, i)
 		linked := func(id view.MemberID) bool { // to a master that says so, or to one who does
 			there, told := s.hears(p.Master, id)
 			back, also := s.hears(id, p.Master)

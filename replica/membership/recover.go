@@ -273,7 +273,7 @@ func (r *rescuer) follow(master view.MemberID) view.Partition {
 func (r *rescuer) begin() view.Partition {
 	next := view.Partition{Term: r.next.Epoch, Split: r.p.Split, Empty: true,
 		Master: r.next.Members[r.i%r.next.Size()].ID}
-	if slices.Contains(r.next.Sites(), r.s.Placement.home(r.next, r.i)) {
+	if slices.Contains(r.next.Sites(), r.s.Placement.Home(r.next, r.i)) {
 		next.Master = r.master(r.i)
 	}
 	next.Backups = r.members(next, r.s.Placement.Faults)

@@ -53,7 +53,7 @@ type Partitions struct {
 	Protocol *definition.Partitioned
 	Sync     protocol.Sync
 	Backups  int             // f: of a partition; the default is as many as a majority can lose
-	Homes    []string        // sites of masters, by partition; by default they go round
+	Homes    []string        // sites of masters, by partition; by default distances say where they are
 	Moves    []Moved         // of masters
 	Splits   []time.Duration // when there is to be one partition more
 }
@@ -232,10 +232,21 @@ func (l *closedLoop) Next(now time.Duration) (register.Operation, time.Duration,
 	return op, now + l.think, true
 }
 
+// distances are those between the sites of a network.
+func distances(network profile.Profile) membership.Distances {
+	d := membership.Distances{}
+	for i, a := range network.Sites {
+		for j, b := range network.Sites {
+			d[[2]string{a, b}] = network.RTT[i][j]
+		}
+	}
+	return d
+}
+
 // partitioned is what the world of an experiment has.
 func (c *Partitions) partitioned(env *schedule.Environment, faulty bool) *schedule.Partitioned {
 	p := &schedule.Partitioned{Protocol: c.Protocol, Sync: c.Sync, Slots: 4096, Suspect: env.Retry, Calls: faults.Fault{Kind: faults.Change, For: env.Retry / 2}}
-	p.Placement = membership.Placement{Partitions: env.Shards, Faults: c.Backups, Homes: c.Homes}
+	p.Placement = membership.Placement{Partitions: env.Shards, Faults: c.Backups, Homes: c.Homes, Distances: distances(env.Network)}
 	if c.Backups == 0 {
 		p.Placement.Faults = (len(env.Network.Sites) - 1) / 2
 	}

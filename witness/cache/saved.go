@@ -55,7 +55,8 @@ func (c *Cache) TakeSuspects(yield func(Saved) bool) {
 }
 
 // Order lists what is held, for At, in the order in which it was saved: of one hash that is the order in which the
-// master executed it. It is the same after what is held was restored in this order. It is valid until the cache changes.
+// master executed it. It is the same after what is held was restored in this order. It is valid until the cache
+// changes.
 func (c *Cache) Order() []int32 {
 	order := make([]int32, 0, c.held)
 	for i := range c.entries {

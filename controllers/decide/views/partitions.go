@@ -28,6 +28,7 @@ func (s *Views) Placement(partitions, faults int) membership.Placement {
 	p := membership.Placement{
 		Partitions: max(partitions,
 			len(s.View.Partitions)), Faults: faults, Dedicated: s.HasDedicated(), Domains: map[view.MemberID]string{},
+		Distances: s.Cluster.Spec.Distances(),
 	}
 	for i := range p.Partitions {
 		p.Homes = append(p.Homes, s.Cluster.Spec.Home(i))

@@ -342,12 +342,15 @@ func (j *judgement) tooFewLeft() bool {
 }
 
 // awayFromHome reports whether a partition's master is at another site than its home, though a member is there. Homes
-// that are not given go round the sites of those that stay.
-func awayFromHome(homes []string, v view.View, partition int) bool {
+// that are not given are where distances say, or else go round the sites of those that stay.
+func awayFromHome(p *membership.Placement, v view.View, partition int) bool {
 	sites := v.After().Sites()
 	home := sites[partition%len(sites)]
-	if partition < len(homes) && homes[partition] != "" {
-		home = homes[partition]
+	switch {
+	case partition < len(p.Homes) && p.Homes[partition] != "":
+		home = p.Homes[partition]
+	case len(p.Distances) > 0:
+		home = p.Home(&v, partition)
 	}
 	return slices.Contains(v.Sites(), home) && v.Members[v.Index(v.Partitions[partition].Master)].Site != home
 }
@@ -399,7 +402,7 @@ func Rescue(s membership.Snapshot, d membership.Rescue) error {
 			return fail("goes on from less than all, or does not")
 		case len(from) > 0 && !slices.Contains(from, next.Master):
 			return fail("has another master than it must")
-		case next.Empty && awayFromHome(s.Placement.Homes, d.View, i):
+		case next.Empty && awayFromHome(&s.Placement, d.View, i):
 			return fail("begins again away from its home, where members are")
 		case shortened != slices.Contains(d.Shortened, i):
 			return fail("loses what witnesses had, or does not")

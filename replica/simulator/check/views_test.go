@@ -39,7 +39,7 @@ func TestWhoBeginsAgainEmptyIsAtHome(t *testing.T) {
 		"nobody is there":     {[]string{"d"}, 0, false},
 		"others' homes count": {[]string{"c"}, 1, true},
 	} { // order is irrelevant: each is a test
-		if away := awayFromHome(c.homes, v, c.partition); away != c.away {
+		if away := awayFromHome(&membership.Placement{Homes: c.homes}, v, c.partition); away != c.away {
 			t.Errorf("%s: %v", name, away)
 		}
 	}

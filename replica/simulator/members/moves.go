@@ -33,10 +33,15 @@ func (a *Administrator) MoveHome(f *faults.Injected) {
 	a.Diagram.Remark("the home of partition %d is now %q", f.Partition, home)
 }
 
-// homeOf is the site where the master of a partition belongs: where it was moved to, or else the one whose turn it is.
+// homeOf is the site where the master of a partition belongs: where it was moved to, or else where distances say, or the
+// one whose turn it is.
 func (a *Administrator) homeOf(v view.View, partition int) string {
 	if partition < len(a.homes) && a.homes[partition] != "" {
 		return a.homes[partition]
+	}
+	if p := a.Environment.Partitioned.Placement; len(p.Distances) > 0 {
+		p.Homes = nil
+		return p.Home(&v, partition)
 	}
 	sites := v.After().Sites()
 	return sites[partition%len(sites)]
