@@ -35,8 +35,9 @@ const roundTrips = 150
 
 // compared is what one protocol gives.
 type compared struct {
-	name    string
-	figures map[register.Kind]workload.KindFigures
+	name     string
+	protocol capability.Protocol
+	figures  map[register.Kind]workload.KindFigures
 }
 
 // allSites stands for all sites together, in lines of them.
@@ -71,14 +72,14 @@ func (c comparison) run(ctx context.Context, out, told io.Writer) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", row.Name, err)
 			}
-			rows = append(rows, compared{c.name(row, fragments), figures})
+			rows = append(rows, compared{c.name(row, fragments), row, figures})
 		}
 	}
 	sites := []string{allSites}
 	if c.bySite {
 		sites = append(slices.Clone(network.Sites), allSites)
 	}
-	return c.print(out, rows, sites, without)
+	return c.print(out, rows, sites, network.Sites, without)
 }
 
 // experiment is what is the same for every protocol.
@@ -159,8 +160,8 @@ func (c comparison) name(row capability.Protocol, fragments int) string {
 	return name
 }
 
-// print writes a line for each protocol and site.
-func (c comparison) print(out io.Writer, rows []compared, sites, without []string) error {
+// print writes a line for each protocol and site, and where those with a fast path are slower than Raft.
+func (c comparison) print(out io.Writer, rows []compared, sites, all, without []string) error {
 	shards := fmt.Sprint(c.shards(c.spec.Protocol))
 	if n := c.shards("CURP"); fmt.Sprint(n) != shards {
 		shards += fmt.Sprintf(" (CURP: %d)", n)
@@ -194,13 +195,16 @@ func (c comparison) print(out io.Writer, rows []compared, sites, without []strin
 		return fmt.Errorf("write the table: %w", err)
 	}
 	fmt.Fprintln(out)
+	if err := printSlower(out, rows, all); err != nil {
+		return fmt.Errorf("write where protocols are slower: %w", err)
+	}
 	if e := c.spec.ErasureCoding(); e != nil {
 		fmt.Fprintf(out,
 			"Fragments: of values of more than %d bytes (spec.gus.erasureCoding); the other lines are of smaller "+
 				"ones.\n", e.Threshold())
 	}
 	if len(c.spec.Homes) > 0 {
-		fmt.Fprint(out, "Left out: spec.homes; CURP's masters are at the sites in turn.\n")
+		fmt.Fprint(out, "Left out: spec.homes; CURP's masters are where distances say.\n")
 	}
 	if c.spec.Dedicated() {
 		fmt.Fprint(out, "Left out: spec.curp.witness.placement; CURP's witnesses are beside members.\n")
@@ -265,7 +269,8 @@ const protocolsLong = `Lists the protocols: what each serves, at which cost, wit
 With -f, says what each would give where the members of a GeoRegisterCluster manifest are: every protocol that can
 have so many is run in virtual time over the round trips of spec.wan (or --rtt), with the manifest's shards and the same clients, and
 judged. With spec.gus.erasureCoding there is a line for values that are stored as fragments, too. Left out are jitter, loss and rates of links,
-the size of values, and where spec.homes and spec.curp.witness put masters and witnesses.`
+the size of values, and where spec.homes and spec.curp.witness put masters and witnesses: they are where distances say.
+It also says where a protocol with a fast path is slower than Raft, and why.`
 
 // mixHelp lists the workloads.
 func mixHelp() string {
