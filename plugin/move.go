@@ -46,8 +46,8 @@ func (k *Kubernetes) Move(ctx context.Context, out io.Writer, name string, shard
 	}
 	home := c.Spec.Home(shard)
 	if home == "" {
-		fmt.Fprintf(out, "the master of shard %d is where spec.wan says that updates take least, or nearly so: it moves "+
-			"if it is not; spec.homes is %s\n", shard, homesText(c.Spec.Homes))
+		fmt.Fprintf(out, "the master of shard %d is where spec.wan says that updates take least, or nearly so: it "+
+			"moves if it is not; spec.homes is %s\n", shard, homesText(c.Spec.Homes))
 		return nil
 	}
 	fmt.Fprintf(out, "the home of shard %d is %s; spec.homes is %s\n", shard, home, homesText(c.Spec.Homes))

@@ -78,9 +78,9 @@ func (s GeoRegisterClusterSpec) RelaxedFaults() int {
 	return int(valueOr(s.FaultTolerance, 0))
 }
 
-// Home is the site where the master of a shard is at rest, with protocol CURP: that of spec.homes, or the default, which
-// is the sites in their order, again and again. It is empty where spec.wan declares distances, which say where the
-// default is then (membership.Placement).
+// Home is the site where the master of a shard is at rest, with protocol CURP: that of spec.homes, or the default,
+// which is the sites in their order, again and again. It is empty where spec.wan declares distances, which say where
+// the default is then (membership.Placement).
 func (s GeoRegisterClusterSpec) Home(shard int) string {
 	switch {
 	case shard < len(s.Homes) && s.Homes[shard] != "":
@@ -201,15 +201,17 @@ func (s GeoRegisterClusterSpec) RTT(a, b string) time.Duration {
 	return s.Way(a, b).Delay + s.Way(b, a).Delay
 }
 
-// Distances are the round-trip times between all sites that a valid manifest declares, by both names; nil without a WAN.
-func (s GeoRegisterClusterSpec) Distances() map[[2]string]time.Duration {
+// Distances are the round-trip times between all sites that a valid manifest declares, by both names; nil without a
+// WAN.
+func (s GeoRegisterClusterSpec) Distances() map[string]map[string]time.Duration {
 	if s.WAN == nil {
 		return nil
 	}
-	all := map[[2]string]time.Duration{}
+	all := map[string]map[string]time.Duration{}
 	for _, a := range s.Sites {
+		all[a.Name] = map[string]time.Duration{}
 		for _, b := range s.Sites {
-			all[[2]string{a.Name, b.Name}] = s.RTT(a.Name, b.Name)
+			all[a.Name][b.Name] = s.RTT(a.Name, b.Name)
 		}
 	}
 	return all

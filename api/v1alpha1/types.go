@@ -139,9 +139,9 @@ type GeoRegisterClusterSpec struct {
 	Gus *GusOptions `json:"gus,omitempty"`
 
 	// Homes are the sites where the masters of shards are at rest, with protocol CURP, shard by shard from the first.
-	// One that is empty or missing has the default: with wan, the sites where updates of the slowest site take least, in
-	// turn, and otherwise the sites in their order, again and again. They may be changed at any time: the master of that
-	// shard alone moves, once a member at its new home has fetched the state. A home must be in sites.
+	// One that is empty or missing has the default: with wan, the sites where updates of the slowest site take least,
+	// in turn, and otherwise the sites in their order, again and again. They may be changed at any time: the master of
+	// that shard alone moves, once a member at its new home has fetched the state. A home must be in sites.
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=20

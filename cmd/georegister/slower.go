@@ -96,7 +96,8 @@ func (s slower) lines(name string, sites []string) (lines []string) {
 			lines = append(lines, begin+strings.Join(long, ", ")+": the fast path waits for "+waits[s.op.Best.Quorum])
 		}
 		if len(few) > 0 {
-			lines = append(lines, begin+strings.Join(few, ", ")+fmt.Sprintf(": up to %.1f%% of them do not take the fast path", 100*missed))
+			lines = append(lines, begin+strings.Join(few, ", ")+
+				fmt.Sprintf(": up to %.1f%% of them do not take the fast path", 100*missed))
 		}
 	}
 	return lines

@@ -46,7 +46,8 @@ func TestMove(t *testing.T) {
 	if !slices.Equal(said, want) {
 		t.Errorf("%q, want %q", said, want)
 	}
-	if text, err = s.record.Move("1", "default"); err != nil || text != "partition 1 moves to where it is by default, if it is not there" ||
+	if text, err = s.record.Move("1", "default"); err != nil ||
+		text != "partition 1 moves to where it is by default, if it is not there" ||
 		fmt.Sprint(s.record.Moved) != "[ ]" {
 		t.Errorf("%q, %q: %v", text, s.record.Moved, err)
 	}

@@ -7,17 +7,17 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Distances are the round trips between sites, by both names, of each pair in one order or in both. Without those of
-// all pairs nothing is placed by them.
-type Distances map[[2]string]time.Duration
+// Distances are the round trips between sites, by one name and the other, of each pair in one order or in both. Without
+// those of all pairs nothing is placed by them.
+type Distances map[string]map[string]time.Duration
 
 // between is the round trip between two sites, and whether it is known; none within a site.
 func (d Distances) between(a, b string) (rtt time.Duration, known bool) {
 	if a == b {
 		return 0, true
 	}
-	if rtt, known = d[[2]string{a, b}]; !known {
-		rtt, known = d[[2]string{b, a}]
+	if rtt, known = d[a][b]; !known {
+		rtt, known = d[b][a]
 	}
 	return rtt, known
 }
@@ -118,9 +118,9 @@ func (p *Placement) near(sites []string) (good []string, best time.Duration) {
 // partners is how many witnesses a partition has.
 func (p *Placement) partners() int { return max(p.Faults, p.Alone) }
 
-// Home is the site where the master of a partition belongs: that of Homes, or one from which updates of the slowest site
-// take least, in turn where several are as good; and without distances the sites in turn. A master that is at a site
-// nearly as good stays there, and so does one as long as a site is there of which no distance is known. One of a
+// Home is the site where the master of a partition belongs: that of Homes, or one from which updates of the slowest
+// site take least, in turn where several are as good; and without distances the sites in turn. A master that is at a
+// site nearly as good stays there, and so does one as long as a site is there of which no distance is known. One of a
 // partition that was split off begins where the other one is, and takes its turn.
 func (p *Placement) Home(v *view.View, partition int) string {
 	if partition < len(p.Homes) && p.Homes[partition] != "" {

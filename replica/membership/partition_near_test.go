@@ -11,14 +11,11 @@ import (
 
 // paper are the distances of the Gryff paper's evaluation, in milliseconds.
 func paper() Distances {
-	d := Distances{}
-	for pair, ms := range map[[2]string]int{
-		{"CA", "VA"}: 72, {"CA", "IR"}: 151, {"CA", "OR"}: 59, {"CA", "JP"}: 113, {"VA", "IR"}: 88, {"VA", "OR"}: 93,
-		{"VA", "JP"}: 162, {"IR", "OR"}: 145, {"IR", "JP"}: 220, {"OR", "JP"}: 121,
-	} { // order is irrelevant: it makes a map
-		d[pair] = time.Duration(ms) * time.Millisecond
+	const ms = time.Millisecond
+	return Distances{
+		"CA": {"VA": 72 * ms, "IR": 151 * ms, "OR": 59 * ms, "JP": 113 * ms}, "IR": {"OR": 145 * ms, "JP": 220 * ms},
+		"VA": {"IR": 88 * ms, "OR": 93 * ms, "JP": 162 * ms}, "OR": {"JP": 121 * ms},
 	}
-	return d
 }
 
 // placedAt is a cluster with a member, and the witness beside it, at each of some sites.
@@ -57,7 +54,9 @@ func sitesOf(v *view.View, ids ...view.MemberID) (sites []string) {
 // In any order of the sites, masters, backups and witnesses are where the updates of Japan take no more than what they
 // take to Virginia, and masters are spread over those sites.
 func TestSitesArePlacedByDistances(t *testing.T) {
-	for _, sites := range [][]string{{"CA", "VA", "IR", "OR", "JP"}, {"JP", "IR", "OR", "VA", "CA"}, {"IR", "JP", "VA", "CA", "OR"}} {
+	for _, sites := range [][]string{
+		{"CA", "VA", "IR", "OR", "JP"}, {"JP", "IR", "OR", "VA", "CA"}, {"IR", "JP", "VA", "CA", "OR"},
+	} {
 		for _, dedicated := range []bool{false, true} {
 			v := placedAt(t, Placement{Partitions: 6, Faults: 2, Distances: paper(), Dedicated: dedicated}, sites...)
 			masters := map[string]int{}
@@ -88,7 +87,7 @@ func TestHomesAreGivenOrInTurn(t *testing.T) {
 		t.Errorf("masters are at %v", got)
 	}
 	some := paper()
-	delete(some, [2]string{"CA", "JP"})
+	delete(some["CA"], "JP")
 	v = placedAt(t, Placement{Partitions: 2, Faults: 2, Distances: some}, sites...)
 	if got := sitesOf(&v, v.Partitions[0].Master, v.Partitions[1].Master); !slices.Equal(got, []string{"IR", "JP"}) {
 		t.Errorf("masters are at %v", got)
@@ -110,7 +109,7 @@ func TestMastersStayWhereItIsNearlyAsGood(t *testing.T) {
 	if got := homes(); !slices.Equal(got, []string{"CA", "VA", "OR", "OR", "VA"}) {
 		t.Errorf("homes are %v", got)
 	}
-	p.Distances[[2]string{"VA", "JP"}] = 180 * time.Millisecond // from 162
+	p.Distances["VA"]["JP"] = 180 * time.Millisecond // from 162
 	if got := homes(); !slices.Equal(got[:2], []string{"CA", "VA"}) || got[3] != "OR" {
 		t.Errorf("with another distance homes are %v", got)
 	}
@@ -120,7 +119,7 @@ func TestMastersStayWhereItIsNearlyAsGood(t *testing.T) {
 	if got := p.Home(&v, 1); got != "VA" {
 		t.Errorf("that of a partition that was split off is %s", got)
 	}
-	delete(p.Distances, [2]string{"VA", "JP"})
+	delete(p.Distances["VA"], "JP")
 	if got := homes(); !slices.Equal(got, []string{"CA", "CA", "IR", "OR", "JP"}) {
 		t.Errorf("without a distance homes are %v", got)
 	}

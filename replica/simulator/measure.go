@@ -236,8 +236,9 @@ func (l *closedLoop) Next(now time.Duration) (register.Operation, time.Duration,
 func distances(network profile.Profile) membership.Distances {
 	d := membership.Distances{}
 	for i, a := range network.Sites {
+		d[a] = map[string]time.Duration{}
 		for j, b := range network.Sites {
-			d[[2]string{a, b}] = network.RTT[i][j]
+			d[a][b] = network.RTT[i][j]
 		}
 	}
 	return d

@@ -346,10 +346,7 @@ func (j *judgement) tooFewLeft() bool {
 func awayFromHome(p *membership.Placement, v view.View, partition int) bool {
 	sites := v.After().Sites()
 	home := sites[partition%len(sites)]
-	switch {
-	case partition < len(p.Homes) && p.Homes[partition] != "":
-		home = p.Homes[partition]
-	case len(p.Distances) > 0:
+	if partition < len(p.Homes) && p.Homes[partition] != "" || len(p.Distances) > 0 {
 		home = p.Home(&v, partition)
 	}
 	return slices.Contains(v.Sites(), home) && v.Members[v.Index(v.Partitions[partition].Master)].Site != home
