@@ -157,6 +157,7 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"curp/stale-alone", staleWithoutBackups, 0, 300, check.Breach},
 		{"curp/serve-after-loss", directed.EmptyDisks, 0, 200, ""},
 		{"curp/count-learner", directed.CopiesInPages, 0, 200, ""},
+		{"curp/believe-late-copy", directed.LateQuestions, 200, 300, check.Unbounded},
 		{"store/expire-in-replay", directed.SessionsForgotten, 0, 200, ""},
 		{"store/forget-horizon", drawn(curpOptions(faults.CURPKinds()...)), 0, 300, ""},
 		{"curp/replay-recovered", directed.FalseAlarms, 0, 200, check.Stuck},

@@ -75,7 +75,7 @@ func TestMembersLeaveThingsUndone(t *testing.T) {
 	}{
 		{fragmented(), []hunt{{"layered/never-repair", losses, 0, 300}}},
 		{nil, []hunt{
-			{"curp/leave-log-unsynced", quiet, 60, 500}, {"curp/believe-late-copy", reads, 20250, 500},
+			{"curp/leave-log-unsynced", quiet, 60, 500},
 			{"curp/leave-expiry-unsynced", reads, 20400, 500},
 		}},
 		{Member(abd.Factory), []hunt{{"position/forget-heard", copies, 0, 30}}},

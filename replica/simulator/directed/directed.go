@@ -40,6 +40,7 @@ var kinds = []Kind{
 	{"no-backups", masters, threeOrFive, "a master without backups crashes", of(NoBackups)},
 	{"empty-disks", masters, threeOrFive, "a member loses its disk shortly before the master is lost", of(EmptyDisks)},
 	{"copies-in-pages", masters, threeOrFive, "the same with a state of many pages", of(CopiesInPages)},
+	{"late-questions", masters, threeOrFive, "who copies the state asks for pages late and twice", of(LateQuestions)},
 	{"lost-quorums", masters, nil, "a quorum is lost for good, and given up", of(LostQuorums)},
 	{"splits", masters, nil, "partitions are split", of(Splits)},
 	{"splits-forgotten", masters, threeOrFive, "partitions are split in a view that is forgotten", of(SplitsForgotten)},

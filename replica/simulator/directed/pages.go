@@ -3,6 +3,7 @@ package directed
 import (
 	"time"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/simulator/faults"
 	"github.com/georegister/georegister/replica/simulator/kernel"
@@ -44,5 +45,45 @@ func StatesInPages(seed uint64, options schedule.Options) schedule.Schedule {
 	}
 	s.Settle = back + 15*trip
 	readEverywhere(&s, draw, script, back, trip, 4*trip)
+	return s
+}
+
+// LateQuestions makes a schedule of a master and of members that are no backups, one of which loses its disk, or misses
+// more than logs keep: it copies the state in pages, and its questions come late and more than once, while there are a
+// few last updates, of which messages to it are lost.
+func LateQuestions(seed uint64) schedule.Schedule {
+	s := LostMasters(seed)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 27)
+	p, trip, n := s.Environment.Partitioned, s.Environment.Retry, len(s.Environment.Network.Sites)
+	p.Placement = membership.Placement{Partitions: 1, Faults: 1}
+	p.Spares, p.FalseAlarms, p.Calls.Side, p.Calls.Rate = 2, 0, 0, 0
+	p.Sync.Kept, p.Sync.Delay = 8<<draw.Below(3), draw.Between(0, trip)
+	s.Environment.Tuning.PageBytes = 64 << draw.Below(6)
+	learner, stops := n-1, draw.Between(3*trip, 6*trip)
+	away := faults.Fault{
+		Kind: faults.Wipe, Node: learner, At: stops, For: draw.Between(time.Millisecond, 4*trip), Rate: 1000,
+	}
+	if draw.Chance(300) {
+		away.Kind, away.Everywhere, away.Side, away.For = faults.Partition, true, 1<<learner, draw.Between(4*trip, 8*trip)
+	}
+	back := stops + away.For
+	last := back + draw.Between(4*trip, 10*trip)
+	late := faults.Fault{
+		Everywhere: true, At: back, For: last - back, Rate: 200 + draw.Below(500), Size: draw.Between(trip, 8*trip),
+	}
+	twice, lost := late, late
+	late.Kind, twice.Kind = faults.Reorder, faults.Duplicate
+	lost.Kind, lost.Everywhere, lost.Node, lost.At, lost.For = faults.Loss, false, learner, last-2*trip, 12*trip
+	lost.Rate += 300
+	s.Faults = []faults.Fault{away, late, twice, lost}
+	s.SortFaults()
+	script := schedule.NewScript(draw, 300)
+	script.Keys, script.Reads = 4+draw.Below(8), 100
+	s.Clients = nil
+	for c := range n {
+		work(&s, draw, c, trip, back, 0, trip/4, script.Operation)
+	}
+	work(&s, draw, draw.Below(n), back, last, trip/4, 2*trip, script.Operation)
+	s.Settle = back + 20*trip
 	return s
 }
