@@ -27,6 +27,7 @@ var unbounded = map[string]string{
 	"Session.first_incomplete": "is a client's",
 	"Done.number":              "is a client's", "KeyState.horizon_session": "is a client's",
 	"LogEntry.session": "is a client's", "LogEntry.number": "is a client's",
+	"Curp.follows_session": "is a client's", "Curp.follows_number": "is a client's",
 	"Curp.nonce": "is drawn", "Curp.view": "is a digest", "ID.session": "is a client's", "ID.number": "is a client's",
 	"Drop.hash":      "is a digest",
 	"Message.hashes": "are digests", "Request.hashes": "are digests", "Message.offset": "counts what was received",
