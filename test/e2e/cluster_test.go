@@ -256,7 +256,8 @@ func (c *cluster) connect(site string) *redis.Client {
 	})
 }
 
-// manifest writes a manifest of five sites in the proportions of the Gryff paper's matrix, ten times nearer.
+// manifest writes a manifest of five sites in the proportions of the Gryff paper's matrix, ten times nearer. With CURP
+// each has a master, so that what happens to a site happens to one: by distances some have none.
 func manifest(t *testing.T, protocol string) string {
 	t.Helper()
 	text := `apiVersion: georegister.io/v1alpha1
@@ -278,6 +279,9 @@ spec:
     - {between: [ir, jp], rtt: 22.0ms}
     - {between: [or, jp], rtt: 12.1ms}
 `
+	if protocol == "CURP" {
+		text += "  homes: [ca, va, ir, or, jp]\n"
+	}
 	path := filepath.Join(t.TempDir(), "cluster.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

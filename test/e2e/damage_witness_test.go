@@ -38,7 +38,7 @@ func TestDamagedDisksOfWitnesses(t *testing.T) {
 				copied = s.copy(t)
 			}
 			s.suffer(t, file.name, d.name, want, func(disk string) bool {
-				_, other := s.disk(t, "ir")
+				_, other := s.disk(t, s.other)
 				switch {
 				case file.file != "":
 					older := []byte(nil)
@@ -58,17 +58,20 @@ func TestDamagedDisksOfWitnesses(t *testing.T) {
 	s.load.judge()
 }
 
-// witnessSufferer is a cluster under load, and the witness of the site whose disks are damaged.
+// witnessSufferer is a cluster under load, the site whose witness's disks are damaged, and that of another witness of
+// the same partition.
 type witnessSufferer struct {
-	c    *cluster
-	load *clients
-	site string
+	c           *cluster
+	load        *clients
+	site, other string
 }
 
 func newWitnessSufferer(t *testing.T) *witnessSufferer {
 	t.Helper()
-	s := &witnessSufferer{c: start(t, dedicated(t), t.TempDir()), site: "jp"}
+	s := &witnessSufferer{c: start(t, dedicated(t), t.TempDir())}
 	s.c.await(t, "nobody shares a site", s.c.apart)
+	_, _, _, parts := s.c.parts()
+	s.site, s.other = parts[0].witnesses[0], parts[0].witnesses[1]
 	s.load = startLoad(t, s.c)
 	s.load.goesOn("the load is under way")
 	return s
