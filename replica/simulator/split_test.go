@@ -24,7 +24,7 @@ func TestMistakesOfSplitsAreFound(t *testing.T) {
 		{"store/keep-forgotten-split", directed.Splits, 700, 1000, ""},
 		{"store/drop-split-at-once", directed.Splits, 0, 300, ""},
 		{"membership/split-unsynced", directed.Splits, 150, 500, ""},
-		{"curp/take-over-session", directed.SplitsForgotten, 0, 300, check.Breach},
+		{"curp/take-over-session", directed.SplitsForgotten, 300, 300, check.Breach},
 		{"curp/session-of-process", directed.SplitsForgotten, 0, 300, check.Breach},
 		{"curp/acknowledge-unfinished", directed.SplitsForgotten, 0, 300, check.Breach},
 	})
