@@ -237,7 +237,8 @@ func TestCURPGivesUpALostQuorum(t *testing.T) {
 	}
 	c.await(t, "the refusal names what is lost", func() (string, bool) {
 		said, err := c.send("recover", "all")
-		return fmt.Sprint(said, err), err != nil && strings.Contains(err.Error(), fmt.Sprintf("`recover all %d`", shard))
+		names := fmt.Sprintf("`recover all %d`", shard)
+		return fmt.Sprint(said, err), err != nil && strings.Contains(err.Error(), names)
 	})
 	said, err := c.send("recover", "all", fmt.Sprint(shard))
 	if err != nil || !strings.Contains(said, strings.Join(left, ", ")+" go on") ||
