@@ -18,9 +18,12 @@ import (
 
 // What an absent field means. Nothing is written back into a manifest.
 const (
-	// DefaultShards keeps two cores busy and leaves room for more; each shard costs a loop per member.
-	DefaultShards   = 4
-	DefaultMembers  = 1
+	// DefaultShards is how many shards members have whose processor time is neither requested nor limited.
+	DefaultShards = 2
+	// MostDefaultShards bounds those of members with many processors: every shard costs each member a loop, and a
+	// batch of the disk's log serves fewer operations.
+	MostDefaultShards = 16
+	DefaultMembers    = 1
 	DefaultInterval = 50 * time.Millisecond
 	// DefaultNodePoolKey is the label by which cloud providers name a node's zone.
 	DefaultNodePoolKey = "topology.kubernetes.io/zone"
@@ -46,12 +49,21 @@ const (
 	maxRTT      = 10 * time.Second
 )
 
-// ShardCount is spec.shards or its default, which with protocol CURP is a master for each site.
+// ShardCount is spec.shards or its default for a cluster that is founded now: one for each processor that a member
+// requests, or else may use at most; and with protocol CURP a master for each site.
 func (s GeoRegisterClusterSpec) ShardCount() int {
-	if s.Shards == nil && s.Partitioned() {
+	switch {
+	case s.Shards != nil:
+		return int(*s.Shards)
+	case s.Partitioned():
 		return len(s.Sites)
 	}
-	return int(valueOr(s.Shards, DefaultShards))
+	for _, cpu := range []*resource.Quantity{s.Resources.Requests.Cpu(), s.Resources.Limits.Cpu()} {
+		if !cpu.IsZero() {
+			return int(min(max(cpu.Value(), 1), MostDefaultShards)) // Value rounds up
+		}
+	}
+	return DefaultShards
 }
 
 // Partitioned reports whether each shard has a master, backups and witnesses, which the view names: protocol CURP.

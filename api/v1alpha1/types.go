@@ -64,7 +64,7 @@ type GeoRegisterClusterList struct {
 // +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || !has(self.curp)",message="curp is the section of protocol CURP alone: remove it, or use protocol CURP",fieldPath=".curp"
 // +kubebuilder:validation:XValidation:rule="self.protocol == 'Gus' || !has(self.gus)",message="gus is the section of protocol Gus alone: remove it, or use protocol Gus",fieldPath=".gus"
 // +kubebuilder:validation:XValidation:rule="self.sites.map(s, s.?members.orValue(1)).sum() in (self.protocol == 'Gus' ? [3, 4, 5, 7, 9] : [3, 5, 7])",message="all sites together must have 3, 5 or 7 members, or 4 or 9 with protocol Gus: add or remove sites or members",fieldPath=".sites"
-// +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || self.?shards.orValue(4) == oldSelf.?shards.orValue(4)",message="spec.shards can't be changed: restore it, or create a new cluster"
+// +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || !has(self.shards) || !has(oldSelf.shards) || self.shards == oldSelf.shards",message="spec.shards can't be changed: restore it, or create a new cluster"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'CURP' || self.?shards.orValue(size(self.sites)) >= oldSelf.?shards.orValue(size(oldSelf.sites))",message="spec.shards can't shrink, since shards are split and never merged, and absent it is the number of sites: give at least the number that there was"
 // +kubebuilder:validation:XValidation:rule="self.protocol in ['CURP', 'Gus'] || !has(self.faultTolerance)",message="faultTolerance is of protocols CURP and Gus alone, the others survive the loss of any minority: remove it, or use protocol CURP or Gus",fieldPath=".faultTolerance"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'Gus' || !has(self.faultTolerance) || self.sites.map(s, s.?members.orValue(1)).sum() <= 5 || self.faultTolerance < 3",message="for n > 5 and n = 2f + 1 no register has both reads and writes of one round trip (theorem 1 of the Gus paper), and 9 members have no quorums for 3 either: lower faultTolerance to 1 or 2, or leave it out to have majorities, whose reads may have to wait longer",fieldPath=".faultTolerance"
@@ -107,8 +107,9 @@ type GeoRegisterClusterSpec struct {
 	// Shards is the number of parts that keys are in by their hash, each with its own instance of the protocol. It
 	// can't be changed later, but with protocol CURP, which has a master for each of them, it may grow: shards are
 	// split while the cluster serves, one after the other, and each new one takes half of the keys of one. It can't
-	// shrink. Default: 4; with protocol CURP as many as there are sites, so that a site that is added adds a shard, and
-	// a site can be removed only with shards given.
+	// shrink. Default: one for each processor that resources requests for a member when the cluster is founded, or
+	// else limits it to, rounded up, and at most 16; without either 2. With protocol CURP as many as there are sites,
+	// so that a site that is added adds a shard, and a site can be removed only with shards given.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=256

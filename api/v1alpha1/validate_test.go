@@ -166,7 +166,6 @@ func TestMarkersNameWhatThereIs(t *testing.T) {
 	}
 	limits := register.DefaultLimits()
 	rules = append(rules,
-		fmt.Sprintf("self.?shards.orValue(%d) == oldSelf.?shards.orValue(%[1]d)", DefaultShards),
 		fmt.Sprintf("self.protocol == '%s' || ", curp),
 		fmt.Sprintf("self.?limits.?keyBytes.orValue(%d) >=", limits.KeyBytes),
 		fmt.Sprintf("self.?limits.?valueBytes.orValue(%d) >=", limits.ValueBytes),
@@ -195,6 +194,32 @@ func TestDefaults(t *testing.T) {
 	}
 	if c.Spec.Partitioned() {
 		t.Error("ABD has masters")
+	}
+}
+
+// A shard for each processor of a member, unless the manifest says.
+func TestDefaultOfShards(t *testing.T) {
+	for resources, want := range map[string]int{
+		"{}":                                     DefaultShards,
+		"{requests: {memory: 1Gi}}":              DefaultShards,
+		"{requests: {cpu: 100m}}":                1,
+		"{requests: {cpu: 1}}":                   1,
+		"{requests: {cpu: 2500m}}":               3,
+		"{limits: {cpu: 4}}":                     4,
+		"{requests: {cpu: 64}}":                  MostDefaultShards,
+		"{requests: {cpu: 2}, limits: {cpu: 8}}": 2,
+	} {
+		c, err := Decode([]byte(header + abc + "  resources: " + resources + "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Spec.ShardCount(); got != want {
+			t.Errorf("%s: %d shards, want %d", resources, got, want)
+		}
+		given := int32(7)
+		if c.Spec.Shards = &given; c.Spec.ShardCount() != 7 {
+			t.Errorf("%s: %d shards, though 7 are asked for", resources, c.Spec.ShardCount())
+		}
 	}
 }
 

@@ -87,7 +87,7 @@ func TestProtocolsOfAManifestWithShardsAndFragments(t *testing.T) {
 		return out
 	}
 	out := run("  protocol: Gus\n  faultTolerance: 1\n  gus: {erasureCoding: {dataFragments: 3}}\n")
-	for _, want := range []string{"5 sites, 4 (CURP: 5) shards", "Fragments: of values of more than 65536 bytes"} {
+	for _, want := range []string{"5 sites, 2 (CURP: 5) shards", "Fragments: of values of more than 65536 bytes"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -40,9 +40,13 @@ func TestBootHasTheFoundedShards(t *testing.T) {
 		t.Errorf("a damaged file says %d", got)
 	}
 	other := load(t, "minimal")
-	other.Shards = 1 + other.Cluster.Spec.ShardCount()
-	if got := BootShards(boot(other)); got != other.Cluster.Spec.ShardCount() {
+	other.Shards = 1 + other.Cluster.Spec.ShardCount() // by a default that was another one
+	if got := BootShards(boot(other)); got != other.Shards {
 		t.Errorf("without masters members are started with %d shards", got)
+	}
+	other.View.Founded = 7
+	if got := BootShards(boot(other)); got != 7 {
+		t.Errorf("without masters members of a view of 7 shards are started with %d", got)
 	}
 }
 

@@ -37,14 +37,10 @@ type Input struct {
 }
 
 // Founded is how many shards the cluster has or had when it was founded. Members' disks are made for as many, for ever,
-// whatever spec.shards became since: before there is a view with partitions, for what the first member was started
-// with.
+// whatever spec.shards and its default became since: before there is a view that says it, for what the first member was
+// started with.
 func (in Input) Founded() int {
-	wanted := in.Cluster.Spec.ShardCount()
-	if !in.Cluster.Spec.Partitioned() {
-		return wanted // which can't change
-	}
-	return cmp.Or(in.View.FoundedPartitions(), in.Shards, wanted)
+	return cmp.Or(in.View.FoundedPartitions(), in.Shards, in.Cluster.Spec.ShardCount())
 }
 
 // Objects are what the members of a cluster share, each complete for a server-side apply, in the order to apply

@@ -104,7 +104,7 @@ func TestBegin(t *testing.T) {
 			s.Cluster.Spec.Sites[1].Name = "x"
 			s.Member(3).Report.Role, s.Member(3).Report.Voting = world.Learner, 1
 		}, "", "Progressing=True AnotherMemberJoins: The members change: member 2 (site b) leaves; member 4 (site x) joins, and that waits: " +
-			"member 3 (site c) takes a state transfer: 1 of 4 shards vote"},
+			"member 3 (site c) takes a state transfer: 1 of 2 shards vote"},
 		{"no quorum", func(s *world.Snapshot) {
 			s.Cluster.Spec.Sites[1].Name = "x"
 			s.Member(1).Report.Quorum, s.Member(3).Report.Quorum = false, false

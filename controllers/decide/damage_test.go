@@ -44,7 +44,7 @@ func TestADamagedDiskIsTold(t *testing.T) {
 		t.Errorf("conditions:\n%s", got)
 	}
 	if got := p.Status.Members[1].State; !strings.Contains(got, "log 7 is damaged") ||
-		!strings.Contains(got, "0 of 4 shards vote") {
+		!strings.Contains(got, "0 of 2 shards vote") {
 		t.Errorf("its state: %s", got)
 	}
 	if got := damageEvents(p); len(got) != 1 || got[0] != whatWasFound {

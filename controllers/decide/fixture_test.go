@@ -51,7 +51,7 @@ func healthy(sites int) *world.Snapshot {
 			Name: "zone-" + m.Site, Labels: map[string]string{corev1.LabelTopologyZone: "zone-" + m.Site},
 		}
 		r := &world.Report{ClusterID: "demo.1", Role: world.Voter, View: v, Digest: v.Digest(),
-			Disk: m.Disk, Incarnation: 1, Version: "1", Quorum: true, Shards: 4, Voting: 4}
+			Disk: m.Disk, Incarnation: 1, Version: "1", Quorum: true, Shards: 2, Voting: 2}
 		for _, o := range v.Members {
 			if o.ID != m.ID {
 				r.Peers = append(r.Peers, world.Peer{ID: o.ID, Reachable: true})
@@ -138,6 +138,7 @@ func newcomer(s *world.Snapshot, id view.MemberID, site string) {
 			Volume: volumeOf(m),
 			Report: &world.Report{
 				ClusterID: "demo.1", Role: world.Waiting, Disk: fmt.Sprintf("disk-%d", id), Version: "1",
+				Shards: v1alpha1.DefaultShards,
 			}})
 }
 

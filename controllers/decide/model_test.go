@@ -163,7 +163,7 @@ func (w *model) snapshot() world.Snapshot {
 }
 
 func (w *model) report(m *machine) *world.Report {
-	r := &world.Report{ClusterID: "demo.1", View: m.disk.view, Disk: m.disk.name, Shards: 1,
+	r := &world.Report{ClusterID: "demo.1", View: m.disk.view, Disk: m.disk.name, Shards: w.cluster.Spec.ShardCount(),
 		Change: world.Change{Settled: m.disk.settled, Fetched: m.disk.fetched}}
 	if r.View.Epoch == 0 {
 		return r

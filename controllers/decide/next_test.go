@@ -169,7 +169,7 @@ func TestRecord(t *testing.T) {
 			"Available=False QuorumLost: Nothing can be read or written: 1 of 3 members vote and reach a majority, " +
 				"which is 2; " +
 				"missing: member 2 (site b) does not answer: connection refused; member 3 (site c) takes a state " +
-				"transfer: 4 of 4 shards vote"},
+				"transfer: 2 of 2 shards vote"},
 		{"missing, and the disks that it named are empty", func(s *world.Snapshot) {
 			lose(s)
 			silent(s, 2)

@@ -99,7 +99,7 @@ func TestQuorumLost(t *testing.T) {
 			of(stranded, consents(1, 1), func(s *world.Snapshot) { s.Member(1).Report.Role = world.Learner }), "",
 			"Available=False QuorumLost: Nothing can be read or written: 0 of 3 members vote and reach a majority, " +
 				"which is 2; missing: member 1 (site a) " +
-				"takes a state transfer: 4 of 4 shards vote; member 2 (site b) does not answer: connection refused; " +
+				"takes a state transfer: 2 of 2 shards vote; member 2 (site b) does not answer: connection refused; " +
 				"member 3 (site c) does not answer: " +
 				"connection refused"},
 		{"paused", of(stranded, consents(1, 1), func(s *world.Snapshot) { s.Cluster.Spec.Paused = true }), "",

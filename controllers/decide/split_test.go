@@ -28,6 +28,32 @@ func bootShards(t *testing.T, p Plan) int {
 	return 0
 }
 
+// The number of shards without masters is that of the founding, in a view that says it and in one that does not.
+func TestShardsStayAsFounded(t *testing.T) {
+	s := healthy(3)
+	s.Shards = 4 // as members were started by a default that was another one
+	if p := Next(*s); bootShards(t, p) != 4 {
+		t.Errorf("members are started with %d shards", bootShards(t, p))
+	}
+	v := s.Record.View
+	v.Founded, s.Shards = 4, 0
+	s.Record.View = v
+	for _, m := range s.Members {
+		m.Report.View, m.Report.Digest = v, v.Digest()
+	}
+	asks(s, 4)
+	if p := Next(*s); bootShards(t, p) != 4 || strings.Contains(strings.Join(summary(p), "\n"), "ShardsCannotChange") {
+		t.Errorf("members are started with %d shards: %v", bootShards(t, p), summary(p))
+	}
+	asks(s, 8)
+	p := Next(*s)
+	want := "Stalled=True ShardsCannotChange: There are 4 shards, and spec.shards asks for 8: the disks of members are " +
+		"made for as many as there were at first; set it to 4, or remove it"
+	if bootShards(t, p) != 4 || !slices.Contains(summary(p), want) {
+		t.Errorf("members are started with %d shards: %v", bootShards(t, p), summary(p))
+	}
+}
+
 // Shards are split one after the other, each new one goes to its home, and what members are started with stays.
 func TestShardsAreSplit(t *testing.T) {
 	s := clusterWithMasters(t)

@@ -50,6 +50,9 @@ func Open(path string, manifest *v1alpha1.GeoRegisterCluster) (*Directory, error
 			filepath.Join(path, recordFile), err)
 	}
 	d.Record.complete()
+	if manifest.Spec.Shards == nil && !d.Record.Partitioned() {
+		fresh.Shards = d.Record.Shards // the default is that of clusters which are founded now
+	}
 	if err := d.Record.fits(fresh); err != nil {
 		return nil, fmt.Errorf("data directory %s: %w; use another --data", path, err)
 	}

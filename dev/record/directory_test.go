@@ -77,7 +77,7 @@ func TestDirectoryRefusesAnotherTopology(t *testing.T) {
 	for spec, want := range map[string]string{
 		"{protocol: ABD, sites: [{name: a}, {name: b}, {name: c}]}": "made with protocol Gryff, the " +
 			"manifest has ABD",
-		"{protocol: Gryff, shards: 9, sites: [{name: a}, {name: b}, {name: c}]}": "made with shards 4, the " +
+		"{protocol: Gryff, shards: 9, sites: [{name: a}, {name: b}, {name: c}]}": "made with shards 2, the " +
 			"manifest has 9",
 		"{protocol: Gryff, sites: [{name: a, members: 3}]}": "made with sites [a b c], the manifest has [a-1 a-2 a-3]",
 		"{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]}": "the manifest " +

@@ -122,7 +122,7 @@ func Recover(v view.View, trust view.MemberID) (view.View, error) {
 	m := v.Members[i]
 	m.Joining, m.Leaving = false, false
 	next := view.View{Cluster: v.Cluster, Epoch: v.Epoch + 1, Members: []view.Member{m}, Issued: v.LastIssued(),
-		Level: v.Level}
+		Founded: v.Founded, Level: v.Level}
 	next.Since = next.Epoch
 	return next, nil
 }

@@ -80,7 +80,7 @@ func (v View) validatePartitions() error {
 			return fmt.Errorf("view: witness %d is beside member %d, which is not in the view", w.ID, w.Beside)
 		}
 	}
-	if v.Founded < 0 || v.Founded > len(v.Partitions) {
+	if v.Founded < 0 || len(v.Partitions) > 0 && v.Founded > len(v.Partitions) {
 		return fmt.Errorf("view: %d partitions were founded, and there are %d", v.Founded, len(v.Partitions))
 	}
 	for i, p := range v.Partitions {

@@ -25,7 +25,8 @@ func levelOf(founded, count int) int {
 	return level
 }
 
-// FoundedPartitions is how many partitions the cluster was founded with.
+// FoundedPartitions is how many partitions the cluster was founded with, or shards without masters. Zero: it is not
+// known.
 func (v View) FoundedPartitions() int { return cmp.Or(v.Founded, len(v.Partitions)) }
 
 // Shard is the partition where a key of that hash lives.

@@ -53,8 +53,8 @@ type View struct {
 	// Partitions and Witnesses are there if the protocol has masters.
 	Partitions []Partition `json:"partitions,omitempty"`
 	Witnesses  []Witness   `json:"witnesses,omitempty"`
-	// Founded is how many partitions the cluster was founded with; the others were split off since (Shard). Zero: all
-	// of them.
+	// Founded is how many shards the cluster was founded with; partitions behind those were split off since (Shard).
+	// Zero: all partitions that there are or, without masters, nobody noted it.
 	Founded int `json:"founded,omitempty"`
 	// Level is that of the cluster: which messages and records its members may use. A version of the program knows all
 	// levels up to its own (MaxLevel), so members of different versions live together at the level of the oldest;

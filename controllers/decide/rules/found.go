@@ -46,7 +46,7 @@ func foundCluster(s *views.Views) *Outcome {
 			continue
 		}
 		r := s.Report(m.ID)
-		if want := founded(s); s.Cluster.Spec.Partitioned() && r.Shards != want {
+		if want := founded(s); r.Shards != want {
 			missing = append(missing, fmt.Sprintf("%s was started with %d shards, where the cluster is to have %d at "+
 				"first; delete its claim and its pod", message.Member(m), r.Shards, want))
 			continue
@@ -64,8 +64,12 @@ func foundCluster(s *views.Views) *Outcome {
 			"spec.storage.retention asks for: %s", message.List(owned))
 	}
 	first, err := membership.Found(s.ClusterID, founders)
-	if err == nil && s.Cluster.Spec.Partitioned() {
+	switch {
+	case err != nil:
+	case s.Cluster.Spec.Partitioned():
 		first, err = place(s, first)
+	default:
+		first.Founded = founded(s) // the default follows spec.resources, and disks do not
 	}
 	if err != nil {
 		return waitFor("CannotFound", "%s", message.Sentence(err.Error()))

@@ -63,6 +63,17 @@ func splitting(s *views.Views, waits []string) *Outcome {
 	return waitFor("SplittingShards", "%s", next)
 }
 
+// refuseOtherShards says that spec.shards asks for another number of shards than the members' disks are made for: it was
+// removed and given again, or volumes were taken up that another resource had left.
+func refuseOtherShards(s *views.Views) *Outcome {
+	founded, asked := s.View.FoundedPartitions(), s.Cluster.Spec.Shards
+	if s.Cluster.Spec.Partitioned() || s.Doubt != nil || asked == nil || founded == 0 || founded == int(*asked) {
+		return nil
+	}
+	return waitFor("ShardsCannotChange", "There are %d shards, and spec.shards asks for %d: the disks of members are "+
+		"made for as many as there were at first; set it to %[1]d, or remove it", founded, *asked)
+}
+
 // partitionNews are the reasons of events about changes of partitions. Those of members and witnesses have one of their
 // own.
 var partitionNews = map[membership.Kind]string{

@@ -32,6 +32,7 @@ var inOrder = []func(*views.Views) *Outcome{
 	applySiteEdits,
 	awaitWitnesses,
 	awaitPartitions,
+	refuseOtherShards,
 }
 
 // Next is what the rules say of a cluster; nil: none has anything to do or to wait for.

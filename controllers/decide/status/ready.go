@@ -18,7 +18,8 @@ var stalling = []string{
 	facts.PodRefused, facts.VolumeNotProvided, facts.ImageNotPulled, facts.ContainerNotStarted, // of pods
 	message.NameTaken, message.ObjectUnusable, facts.VolumesDiffer, // of objects that others made
 	"MembersLost", "VolumeCannotGrow", "DiskReplaced", "ViewsDiffer", // of disks and records
-	"NumberOfMembers", "CannotFound", "CannotChange", "ShardsCannotShrink", "CannotRecover", // of the spec
+	"NumberOfMembers", "CannotFound", "CannotChange", "ShardsCannotShrink", "ShardsCannotChange",
+	"CannotRecover", // of the spec
 }
 
 // stalled is the first cause of all that only a person can end.
