@@ -105,11 +105,10 @@ type GeoRegisterClusterSpec struct {
 	Sites []Site `json:"sites"`
 
 	// Shards is the number of parts that keys are in by their hash, each with its own instance of the protocol. It
-	// can't be changed later, but with protocol CURP, which has a master for each, it may grow: shards are split while
-	// the cluster serves, one after the other, and each new one takes half of the keys of one. It can't shrink.
-	// Default: one for each processor that resources requests for a member when the cluster is founded, or else
-	// limits it to, at most 16, and without either 2. With protocol CURP as many as there are sites: a site that is
-	// added adds a shard, and can be removed only with shards given.
+	// can't be changed later, but with protocol CURP, which has a master for each, it may grow, and not shrink: shards
+	// are split while the cluster serves, one after the other, and each new one takes half of the keys of one. Default:
+	// one for each processor that resources requests for a member when the cluster is founded, or else limits it to, at
+	// most 16; without either 2. With protocol CURP as many as sites: to remove a site, shards must be given.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=256
