@@ -69,9 +69,23 @@ func TestGryffRSCIsNotLinearizable(t *testing.T) {
 func TestMutantsOfGryffRSCAreFound(t *testing.T) {
 	t.Parallel()
 	program := mutants.Build(t)
-	for _, mutant := range []string{"gryff/drop-dependency", "gryff/rmw-without-write-back", "gryff/held-at-once"} {
+	for _, mutant := range []string{
+		"gryff/drop-dependency", "gryff/rmw-without-write-back", "gryff/held-at-once", "gryff/older-than-all",
+	} {
 		program.Run(t, mutant, mutant, func(t *testing.T) {
 			mustFind(t, directed.HalfWrites, Member(gryff.FactoryRSC), 0, 3000, found(check.Violation))
+		})
+	}
+}
+
+// What a read tells without leaving a dependency is on the disks of a quorum.
+func TestMutantsOfReadsBesideWritesAreFound(t *testing.T) {
+	t.Parallel()
+	program := mutants.Build(t)
+	for _, mutant := range []string{"gryff/older-for-all", "gryff/told-of-any-version"} {
+		program.Run(t, mutant, mutant, func(t *testing.T) {
+			draw := func(seed uint64) schedule.Schedule { return schedule.Draw(seed, sessions(sameMembers())) }
+			mustFind(t, draw, Member(gryff.FactoryRSC), 0, 2000, found(check.Breach))
 		})
 	}
 }

@@ -68,7 +68,7 @@ func readsOf(
 }
 
 // The default is four shards: what a session depends on in another one is fenced there, for which it waits as long as
-// it would in its own. Sessions that go to another site every 200 ms find there that what they depend on is held, as a
+// it would in its own, if it has to depend on anything. Sessions that go to another site every 200 ms find there that what they depend on is held, as a
 // rule.
 func TestGryffRSCReadsOfSeveralShards(t *testing.T) {
 	t.Parallel()
@@ -86,7 +86,7 @@ func TestGryffRSCReadsOfSeveralShards(t *testing.T) {
 				read, write := f[register.Read].Overall, f[register.Write].Overall
 				t.Logf("| %d%% | %d%% | %v | %d | %.0f | %.0f | %.1f%% | %.0f | %.0f |", c.conflict/10, c.writes/10, roam, shards,
 					read.P99, read.P999, 100*read.FastPathRate, write.P99, write.P999)
-				if read.P99 > 205 || write.P99 > 355 {
+				if read.P99 > 165 || write.P99 > 293 {
 					t.Errorf("%v, %d shards, %v: p99 of reads %.0f ms, of writes %.0f", c, shards, roam, read.P99, write.P99)
 				}
 			}
@@ -94,8 +94,8 @@ func TestGryffRSCReadsOfSeveralShards(t *testing.T) {
 	}
 }
 
-// A read of another key than the one that its session depends on takes two round trips, the others one, where Gryff's
-// reads of what is being written take two.
+// A read takes one round trip, where Gryff's reads of what is being written take two, but for a few of another key than
+// the one that their sessions depend on. It waits for all members but the farthest at most.
 func TestGryffRSCReads(t *testing.T) {
 	t.Parallel()
 	for _, c := range mixes() {
@@ -103,6 +103,10 @@ func TestGryffRSCReads(t *testing.T) {
 		regular := readsOf(t, "GryffRSC", Member(gryff.FactoryRSC), true, c, 2)
 		within(t, "p99 of writes", linearizable[register.Write].Overall.P99, 290)
 		ours, theirs := regular[register.Read].Overall, linearizable[register.Read].Overall
+		if ours.P999 > 165 { // that of the site that is the farthest from all members but one
+			t.Errorf("p99.9 of reads is %.1f ms", ours.P999)
+		}
+		within(t, "p99.9 of writes after regular reads", regular[register.Write].Overall.P999, 290)
 		if c.conflict == 250 && theirs.P99 < 230 || c.conflict == 20 && theirs.P99 > 147 {
 			t.Errorf("Gryff's p99 of reads is %.1f ms with %d%% of conflicts", theirs.P99, c.conflict/10)
 		}

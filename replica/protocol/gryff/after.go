@@ -74,6 +74,11 @@ func (p *Protocol) writeBack(o *operation) {
 		p.spread(o, o.asked.AskRest(&p.Config, p.Incarnations, p.Now))
 		p.decide(o)
 	}
+	if o.backing && !o.Over { // it waits
+		for _, d := range o.after {
+			p.contended.note(d.Key, wideReads)
+		}
+	}
 }
 
 // wroteBack goes on when a quorum holds it. An rmw's pre-accept leaves when what was put until now is durable, and so

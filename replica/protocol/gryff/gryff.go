@@ -5,7 +5,8 @@
 // package instance, which is the core of EPaxos; each is based on what its coordinator finds in the register.
 // docs/protocols.md explains the corrections.
 //
-// Gryff-RSC (SOSP '21; after.go) is Gryff with reads of one round trip, which is regular sequentially consistent.
+// Gryff-RSC (SOSP '21; regular.go, after.go) is Gryff with reads of one round trip, which is regular sequentially
+// consistent.
 package gryff
 
 import (
@@ -30,12 +31,16 @@ type Protocol struct {
 
 	regular bool           // it is Gryff-RSC
 	waited  map[uint64]int // by handle, of rmws: the round trips before they had an instance
-	held    heldKeys
+	// By key, what this coordinator has had a quorum hold in this view; and how many of the next reads ask more than a
+	// quorum (regular.go).
+	held      recentKeys[register.Carstamp]
+	contended recentKeys[int]
 
 	// Reads that were answered and write back what they found: how many, and their numbers by key. Of those of one key,
 	// each has a newer version than the one before it.
 	background int
 	spreading  map[string][]uint64
+	reading    map[string][]uint64 // by key, the regular reads in their first phase
 }
 
 var _ member.Inner = (*Protocol)(nil)
@@ -58,6 +63,7 @@ func newProtocol(
 		regular:   regular,
 		waited:    map[uint64]int{},
 		spreading: map[string][]uint64{},
+		reading:   map[string][]uint64{},
 	}
 	p.me = p.Writer()
 	registers := &instance.Registers{Load: p.Load, Apply: p.Apply}

@@ -12,41 +12,43 @@ import (
 // Bounds of what a coordinator remembers of what its regular reads found.
 const (
 	maxSpreading = 256  // values of up to register.MaxDependencyBytes that it writes back at one time
-	maxHeld      = 4096 // keys of which it knows what a quorum holds
+	maxRecent    = 4096 // keys of which it knows what a quorum holds, and of those where writes meet reads
 )
 
-// heldKeys is what this coordinator has had a quorum hold in this view, by key: the version, or a newer one. Of more
-// keys than maxHeld the oldest are forgotten. A quorum of every later view holds it, too, but that begins with an empty
-// memory, as a restart does.
-type heldKeys struct {
-	versions map[string]register.Carstamp
-	keys     []string // a ring, oldest at next once it is full
-	next     int
+// recentKeys are the keys of which something was noted last, maxRecent of them at most, and that.
+type recentKeys[V any] struct {
+	of   map[string]V
+	keys []string // a ring, oldest at next once it is full
+	next int
 }
 
-func (h *heldKeys) add(key []byte, c register.Carstamp) {
-	if known, ok := h.versions[string(key)]; ok {
-		if known.Less(c) {
-			h.versions[string(key)] = c
+func (r *recentKeys[V]) note(key []byte, v V) {
+	if _, known := r.of[string(key)]; !known {
+		if r.of == nil {
+			r.of = map[string]V{}
 		}
-		return
+		if len(r.keys) < maxRecent {
+			r.keys = append(r.keys, string(key))
+		} else {
+			delete(r.of, r.keys[r.next])
+			r.keys[r.next] = string(key)
+			r.next = (r.next + 1) % maxRecent
+		}
 	}
-	if h.versions == nil {
-		h.versions = map[string]register.Carstamp{}
+	r.of[string(key)] = v
+}
+
+// learnHeld notes that a quorum holds a version of a key, or a newer one. So does one of every later view, but that
+// begins with an empty memory, as a restart does.
+func (p *Protocol) learnHeld(key []byte, c register.Carstamp) {
+	if !p.has(key, c) {
+		p.held.note(key, c)
 	}
-	if len(h.keys) < maxHeld {
-		h.keys = append(h.keys, string(key))
-	} else {
-		delete(h.versions, h.keys[h.next])
-		h.keys[h.next] = string(key)
-		h.next = (h.next + 1) % maxHeld
-	}
-	h.versions[string(key)] = c
 }
 
 // has reports whether a quorum is known to hold a version of a key, or a newer one.
 func (p *Protocol) has(key []byte, c register.Carstamp) bool {
-	known, ok := p.held.versions[string(key)]
+	known, ok := p.held.of[string(key)]
 	return ok && !known.Less(c)
 }
 
@@ -88,9 +90,14 @@ func (p *Protocol) spreads(key []byte, c register.Carstamp) *operation {
 }
 
 // holds notes that another member has a version of a key, or a newer one, on its disk, as its message says: an answer
-// to whatever question, or a question that carries what its coordinator holds. Reads that write that version back, or
-// an older one, need not wait for the member's answer to themselves.
+// to whatever question, or a question that carries what its coordinator holds.
 func (p *Protocol) holds(from view.MemberID, key []byte, c register.Carstamp) {
+	p.wroteBackTo(from, key, c)
+	p.told(from, key, c)
+}
+
+// wroteBackTo has reads that write a version back, or an older one, not wait for the member's answer to themselves.
+func (p *Protocol) wroteBackTo(from view.MemberID, key []byte, c register.Carstamp) {
 	for _, number := range slices.Clone(p.spreading[string(key)]) {
 		o := p.operations.Find(number)
 		switch {
@@ -125,13 +132,9 @@ func (p *Protocol) await(o *operation) bool {
 func (p *Protocol) spreadEnded(o *operation, held bool) {
 	p.operations.End(o)
 	p.background--
-	key := string(o.Key)
-	p.spreading[key] = slices.DeleteFunc(p.spreading[key], func(number uint64) bool { return number == o.Number })
-	if len(p.spreading[key]) == 0 {
-		delete(p.spreading, key)
-	}
+	p.leave(p.spreading, o)
 	if held {
-		p.held.add(o.Key, o.chosen.Carstamp)
+		p.learnHeld(o.Key, o.chosen.Carstamp)
 	}
 	for _, op := range o.awaited {
 		if waits := p.operations.Find(op); waits != nil && waits.awaits {

@@ -10,21 +10,30 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-func TestHeldKeysAreBounded(t *testing.T) {
-	var h heldKeys
-	at := func(timestamp uint64) register.Carstamp { return register.Carstamp{Timestamp: timestamp, Writer: 1} }
-	for i := range 3 * maxHeld {
-		h.add(fmt.Appendf(nil, "k%d", i), at(1))
-		h.add(fmt.Appendf(nil, "k%d", i), at(3))
-		h.add(fmt.Appendf(nil, "k%d", i), at(2))
+func TestRecentKeysAreBounded(t *testing.T) {
+	var r recentKeys[int]
+	for i := range 3 * maxRecent {
+		r.note(fmt.Appendf(nil, "k%d", i), i)
+		r.note(fmt.Appendf(nil, "k%d", i), i+1)
 	}
-	if len(h.versions) != maxHeld || len(h.keys) != maxHeld {
-		t.Errorf("%d versions and %d keys are kept, want %d", len(h.versions), len(h.keys), maxHeld)
+	if len(r.of) != maxRecent || len(r.keys) != maxRecent {
+		t.Errorf("%d values and %d keys are kept, want %d", len(r.of), len(r.keys), maxRecent)
 	}
-	for _, i := range []int{2 * maxHeld, 3*maxHeld - 1} {
-		if got := h.versions[fmt.Sprintf("k%d", i)]; got != at(3) {
-			t.Errorf("of k%d %v is kept, want the largest of the newest keys", i, got)
+	for _, i := range []int{2 * maxRecent, 3*maxRecent - 1} {
+		if got := r.of[fmt.Sprintf("k%d", i)]; got != i+1 {
+			t.Errorf("of k%d %d is kept, want what was noted last of the newest keys", i, got)
 		}
+	}
+}
+
+func TestTheNewestVersionThatIsHeldIsKept(t *testing.T) {
+	p := ofRSC(5)
+	at := func(timestamp uint64) register.Carstamp { return register.Carstamp{Timestamp: timestamp, Writer: 1} }
+	for _, timestamp := range []uint64{1, 3, 2} {
+		p.learnHeld([]byte("k"), at(timestamp))
+	}
+	if got := p.held.of["k"]; got != at(3) || !p.has([]byte("k"), at(3)) || p.has([]byte("k"), at(4)) {
+		t.Errorf("%v is kept, want the newest", got)
 	}
 }
 

@@ -59,7 +59,7 @@ func (p *Protocol) holdersOf(d *register.Dependency) (t quorum.Tally) {
 // learnHolders notes that a quorum holds a dependency, if those that it names and this member are one.
 func (p *Protocol) learnHolders(d *register.Dependency) {
 	if t := p.holdersOf(d); t.Quorum(p.Incarnations, p.Config.Self) {
-		p.held.add([]byte(d.Key), d.Carstamp)
+		p.learnHeld([]byte(d.Key), d.Carstamp)
 	}
 }
 

@@ -139,6 +139,9 @@ func (r *modelSearch) sort(s *modelState) {
 		for j := range s.members {
 			what = what<<1 | bit(s.members[j].copied.has(i))
 		}
+		for j := range s.ops {
+			what = what*31 + uint64(s.ops[j].had[i]) // those for which that is the same may have either name
+		}
 		sorted = sorted && (len(order) == 0 || order[len(order)-1].what <= what)
 		order = append(order, named{what, i})
 	}
@@ -174,6 +177,10 @@ func (r *modelSearch) sort(s *modelState) {
 		s.members[i].copied = rename(s.members[i].copied)
 	}
 	for i := range s.ops {
+		had := s.ops[i].had
+		for j := range to {
+			s.ops[i].had[to[j]] = had[j]
+		}
 		s.ops[i].answers, s.ops[i].newest = rename(s.ops[i].answers), rename(s.ops[i].newest)
 	}
 	if s.lost >= 0 {
@@ -289,7 +296,7 @@ func TestModelIsRegularSequential(t *testing.T) {
 	for name, program := range modelPrograms() {
 		t.Run(name, func(t *testing.T) {
 			if name == "read" || name == "write" || name == "rmw" {
-				const limit = 1_000_000
+				const limit = 2_000_000
 				r := (&model{program: program}).search(limit)
 				t.Logf("%d states, %d histories", len(r.known), len(r.explained))
 				if r.wrong != "" || r.ended() {
@@ -321,6 +328,7 @@ func TestMistakesOfTheModelAreFound(t *testing.T) {
 		{"as published, with a read", "read", published, modelFaults{}},
 		{"as published, with a write", "write", published, modelFaults{}},
 		{"as published, with an rmw", "rmw", published, modelFaults{}},
+		{"a read returns what a quorum has replaced", "read", modelRules{olderThanAll: true}, modelFaults{}},
 		{"a write carries", "write", modelRules{writeBeside: true}, modelFaults{}},
 		{"an rmw carries", "rmw", modelRules{rmwBeside: true}, modelFaults{}},
 		{"answers of a lost disk count", "write", modelRules{deadDisks: true}, modelFaults{losses: 1}},

@@ -41,6 +41,7 @@ type planned struct {
 
 // modelRules are those of the protocol. The zero value is the protocol as built.
 type modelRules struct {
+	olderThanAll                      bool // reads return what a quorum has something newer than
 	askBeside, writeBeside, rmwBeside bool // reads, writes, rmws carry what they depend on beside their first phase
 	deadDisks                         bool // answers of a disk that was lost since still count
 	unread                            bool // a member on an empty disk votes at once, a newcomer once the change ends
@@ -74,10 +75,13 @@ type depends struct {
 
 type operationState struct {
 	phase   phase
-	answers set  // of members, in this phase
-	dead    bool // the answer of the member that lost its disk was given before
-	told    bool // somebody who answered knew of the loss
-	newest  set  // asking: who answered with the highest
+	answers set                 // of members, in this phase
+	dead    bool                // the answer of the member that lost its disk was given before
+	told    bool                // somebody who answered knew of the loss
+	newest  set                 // asking: who answered with the highest
+	had     [modelMembers]stamp // a read, asking: what who answered had then
+	oldest  stamp               // that may be returned
+	open    bool                // a quorum has answered a read, which no quorum is known to hold
 	after   depends
 	chosen  stamp // asking: the highest until now; spreading: what is spread
 	// What clients know, until the end:
@@ -108,6 +112,7 @@ type modelState struct {
 // forget leaves of an operation what clients know.
 func (s *operationState) forget() {
 	s.phase, s.answers, s.newest, s.dead, s.told, s.after, s.chosen = over, 0, 0, false, false, depends{}, 0
+	s.had, s.oldest, s.open = [modelMembers]stamp{}, 0, false
 }
 
 func (m *model) initial() (s modelState) {
@@ -170,6 +175,13 @@ func (m *model) next(s *modelState, yield func(choice, modelState)) {
 				m.answer(&n, i, member)
 				yield(choice{"is answered", i, member}, n)
 			}
+		}
+		if st.open {
+			n := *s
+			n.ops[i].open = false
+			n.ops[i].chosen = n.ops[i].oldest
+			m.finish(&n, i)
+			yield(choice{"waits for no more answers", i, o.home}, n)
 		}
 		if int(s.unknown) < m.faults.unknown && !st.returned && !st.unknown {
 			n := *s
@@ -237,6 +249,7 @@ func (m *model) begin(s *modelState, op int) {
 func (m *model) ask(s *modelState, op int) {
 	st := &s.ops[op]
 	st.answers, st.newest, st.dead, st.told = 0, 0, false, false
+	st.had, st.oldest, st.open = [modelMembers]stamp{}, 0, false
 	m.answer(s, op, m.program[op].home)
 }
 
@@ -253,6 +266,9 @@ func (m *model) answer(s *modelState, op, member int) {
 	} else if st.after.at != 0 {
 		s.apply(member, int(st.after.key), st.after.at)
 	}
+	if st.phase == asking && o.kind == register.Read {
+		st.had[member] = s.members[member].values[o.key]
+	}
 	if v := s.members[member].values[o.key]; st.phase == asking && v >= st.chosen {
 		if v > st.chosen {
 			st.chosen, st.newest = v, 0
@@ -265,10 +281,7 @@ func (m *model) answer(s *modelState, op, member int) {
 // count ends the phase once a quorum has answered.
 func (m *model) count(s *modelState, op int) {
 	o, st := m.program[op], &s.ops[op]
-	answers := st.answers
-	if st.dead && (st.told || s.members[o.home].told) && !m.rules.deadDisks {
-		answers &^= 1 << s.lost
-	}
+	answers := m.counted(s, op)
 	if !s.quorum(s.members[o.home].epoch, answers) {
 		return
 	}
@@ -280,36 +293,11 @@ func (m *model) count(s *modelState, op int) {
 	case backing:
 		m.held(s, op)
 	case asking:
-		if *past == st.after && (o.key != int(st.after.key) || o.kind == register.RMW) {
-			*past = depends{} // it was carried
+		if o.kind == register.Read && !m.settles(s, op, answers) {
+			st.open = true
+			return
 		}
-		st.phase = spreading
-		switch o.kind {
-		case register.Read:
-			st.read = st.chosen
-			s.apply(o.home, o.key, st.read)
-			st.newest.add(o.home)
-			st.returned = !st.unknown
-			if st.read == 0 || s.quorum(s.members[o.home].epoch, st.newest&answers) {
-				st.forget()
-				if int(past.key) == o.key {
-					*past = depends{}
-				}
-				return
-			}
-			*past = depends{uint8(o.key), st.read}
-			if m.rules.askBeside {
-				st.forget() // whoever comes after it carries it
-				return
-			}
-		case register.Write:
-			st.wrote = newStamp(st.chosen.timestamp()+1, op, 0)
-			st.chosen = st.wrote
-		case register.RMW:
-			st.read, st.wrote = st.chosen, st.chosen+1
-			st.chosen = st.wrote
-		}
-		m.ask(s, op)
+		m.finish(s, op)
 	case spreading:
 		if o.kind == register.Read {
 			if *past == (depends{uint8(o.key), st.read}) {
@@ -329,6 +317,86 @@ func (m *model) count(s *modelState, op int) {
 	}
 }
 
+// settles chooses the version that a read returns, and reports whether a quorum holds it: the oldest one than which a
+// quorum of the answers has nothing newer, and which is not older than what its coordinator had.
+func (m *model) settles(s *modelState, op int, answers set) bool {
+	o, st := m.program[op], &s.ops[op]
+	epoch := s.members[o.home].epoch
+	s.apply(o.home, o.key, st.chosen)
+	if m.rules.askBeside {
+		return true // as published
+	}
+	v := st.chosen
+	for i, had := range st.had {
+		var older, holders set
+		for j := range modelMembers {
+			if answers.has(j) && st.had[j] <= had {
+				older.add(j)
+			}
+			if answers.has(j) && st.had[j] >= had || j == o.home {
+				holders.add(j)
+			}
+		}
+		if answers.has(i) && had <= v && had >= st.had[o.home] && (s.quorum(epoch, older) || m.rules.olderThanAll) {
+			v, st.newest = had, holders
+		}
+	}
+	if v != 0 && !s.quorum(epoch, st.newest&answers) {
+		st.oldest = v
+		return false
+	}
+	st.chosen = v
+	return true
+}
+
+// finish ends the first phase.
+func (m *model) finish(s *modelState, op int) {
+	o, st := m.program[op], &s.ops[op]
+	past := &s.pasts[o.session]
+	if st.unknown {
+		past = &depends{}
+	}
+	if *past == st.after && (o.key != int(st.after.key) || o.kind == register.RMW) {
+		*past = depends{} // it was carried
+	}
+	st.phase = spreading
+	switch o.kind {
+	case register.Read:
+		st.read = st.chosen
+		s.apply(o.home, o.key, st.read)
+		st.newest.add(o.home)
+		st.returned = !st.unknown
+		if st.read == 0 || s.quorum(s.members[o.home].epoch, st.newest&st.answers) {
+			st.forget()
+			if int(past.key) == o.key {
+				*past = depends{}
+			}
+			return
+		}
+		*past = depends{uint8(o.key), st.read}
+		if m.rules.askBeside {
+			st.forget() // whoever comes after it carries it
+			return
+		}
+	case register.Write:
+		st.wrote = newStamp(st.chosen.timestamp()+1, op, 0)
+		st.chosen = st.wrote
+	case register.RMW:
+		st.read, st.wrote = st.chosen, st.chosen+1
+		st.chosen = st.wrote
+	}
+	m.ask(s, op)
+}
+
+// counted are those whose answers count.
+func (m *model) counted(s *modelState, op int) set {
+	st := &s.ops[op]
+	if st.dead && (st.told || s.members[m.program[op].home].told) && !m.rules.deadDisks {
+		return st.answers &^ (1 << s.lost)
+	}
+	return st.answers
+}
+
 // held goes on with an operation whose dependency a quorum holds.
 func (m *model) held(s *modelState, op int) {
 	st := &s.ops[op]
@@ -346,123 +414,6 @@ func (m *model) spread(s *modelState, read int) {
 		if st.phase == backing && o.home == m.program[read].home && int(st.after.key) == m.program[read].key &&
 			st.after.at <= s.ops[read].read {
 			m.held(s, i)
-		}
-	}
-}
-
-// lose has a member lose its disk, and come back: so many others as survive f losses know of that first, and have it
-// copy what they have.
-func (m *model) lose(s *modelState, yield func(choice, modelState)) {
-	if s.lost < 0 {
-		for member := range modelMembers - 1 {
-			if m.faults.losses == 0 || s.members[member].values == [modelKeys]stamp{} {
-				continue // nothing is lost with it
-			}
-			n := *s
-			n.lost = int8(member)
-			n.members[member] = memberState{epoch: s.members[member].epoch, votes: m.rules.unread, told: true}
-			for i, o := range m.program {
-				st := &n.ops[i]
-				st.dead = st.answers.has(member)
-				if o.home == member && st.phase != notBegun && st.phase != over {
-					st.unknown = st.unknown || !st.returned
-					st.forget() // what it has sent is not modelled
-				}
-			}
-			yield(choice{"a disk is lost", -1, member}, n)
-		}
-		return
-	}
-	joins := int(s.lost)
-	if s.members[joins].votes {
-		return
-	}
-	adopted := 0
-	for i := range s.members {
-		if i != joins && s.members[i].told {
-			adopted++
-		}
-	}
-	for i := range s.members {
-		switch o := &s.members[i]; {
-		case i == joins || !o.votes || o.epoch != s.members[joins].epoch:
-		case !o.told && adopted < 3:
-			n := *s
-			n.members[i].told = true
-			m.recount(&n)
-			yield(choice{"knows of the loss", -1, i}, n)
-		case o.told && adopted == 3 && !s.members[joins].copied.has(i):
-			n := *s
-			n.copy(joins, i)
-			if bits.OnesCount8(uint8(n.members[joins].copied)) == 3 {
-				n.members[joins].votes = true
-				n.members[joins].copied = 0
-			}
-			yield(choice{"is copied by who has lost its disk", -1, i}, n)
-		}
-	}
-}
-
-func (s *modelState) copy(to, from int) {
-	for key, v := range s.members[from].values {
-		s.apply(to, key, v)
-	}
-	s.members[to].copied.add(from)
-}
-
-// recount looks at all counts again.
-func (m *model) recount(s *modelState) {
-	for i, o := range m.program {
-		if st := &s.ops[i]; st.phase != notBegun && st.phase != over && s.members[o.home].votes {
-			m.count(s, i)
-		}
-	}
-}
-
-// change replaces the fifth member by the sixth: a joint view, in which the sixth copies what a majority has, and the
-// one after it.
-func (m *model) change(s *modelState, yield func(choice, modelState)) {
-	if m.faults.changes == 0 {
-		return
-	}
-	const joins = modelMembers - 1
-	var old, ready set
-	for i, o := range s.members {
-		if o.epoch == 1 && o.votes && oldView.has(i) {
-			old.add(i)
-		}
-		if o.epoch == 1 && newView.has(i) && (i != joins || o.copied == 0b111111 || m.rules.unread) {
-			ready.add(i)
-		}
-	}
-	enough := func(of set) bool { return bits.OnesCount8(uint8(of)) >= 3 }
-	if s.epoch == 0 || s.epoch == 1 && enough(old) && enough(ready) && ready.has(joins) {
-		n := *s
-		n.epoch++
-		yield(choice{"the next view is made", -1, -1}, n)
-	}
-	for i := range s.members {
-		if s.members[i].epoch < s.epoch {
-			n := *s
-			n.members[i].epoch = s.epoch
-			if i == joins {
-				n.members[i].votes = true // with the others' quorum beside it
-			}
-			for op, o := range m.program {
-				if p := n.ops[op].phase; o.home == i && p != notBegun && p != over {
-					m.ask(&n, op) // again, in this view
-				}
-			}
-			yield(choice{"takes on the view", -1, i}, n)
-		}
-		c := s.members[joins].copied
-		if s.epoch == 1 && s.members[joins].epoch == 1 && old.has(i) && !c.has(i) && c != 0b111111 {
-			n := *s
-			n.copy(joins, i)
-			if enough(n.members[joins].copied) {
-				n.members[joins].copied = 0b111111 // all that it needs
-			}
-			yield(choice{"is copied by who joins", -1, i}, n)
 		}
 	}
 }

@@ -12,6 +12,7 @@ const (
 	pathRegisterRetry     = "register.retry"     // a read, a write or a fence asked again
 	pathWriteResumed      = "write.resumed"      // a write went on with the carstamp that it got in an earlier view
 	pathReadRegular       = "read.regular"       // a regular read answered with what no quorum is known to hold
+	pathReadOlder         = "read.older"         // or with a version that a quorum held when newer ones were on their way
 	pathDependencyCarried = "dependency.carried" // an operation carries what its session depends on
 	pathDependencyAwaited = "dependency.awaited" // which reads of this member write back already
 	pathDependencyHeld    = "dependency.held"    // or does not, since a quorum holds it
@@ -31,7 +32,7 @@ func Paths() []string {
 
 // PathsRSC lists those of Gryff-RSC: Paths, and what carries dependencies.
 func PathsRSC() []string {
-	return append(Paths(), pathReadRegular, pathDependencyCarried, pathDependencyAwaited, pathDependencyHeld, pathFence,
+	return append(Paths(), pathReadRegular, pathReadOlder, pathDependencyCarried, pathDependencyAwaited, pathDependencyHeld, pathFence,
 		pathReadAfter, pathWriteAfter, pathRMWAfter)
 }
 

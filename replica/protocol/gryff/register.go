@@ -34,6 +34,9 @@ type operation struct {
 	backing bool                 // it has a quorum hold that, and has done nothing else yet
 	awaits  bool                 // backing, by reads that do the same for what they found; it has sent nothing
 
+	answers  []answer // to a regular read, in its first phase
+	expected int      // how many answers that waits for, if those of a quorum do not tell enough
+
 	answered bool     // a regular read that has been, and writes back what it found
 	awaited  []uint64 // the operations that wait for that
 }
@@ -57,7 +60,8 @@ func (p *Protocol) recycle() {
 	p.operations.Sweep(func(o *operation) {
 		o.asked.Restart()
 		o.holders.Restart()
-		*o = operation{asked: o.asked, holders: o.holders, awaited: o.awaited[:0]}
+		clear(o.answers) // their values
+		*o = operation{asked: o.asked, holders: o.holders, answers: o.answers[:0], awaited: o.awaited[:0]}
 		p.idle = append(p.idle, o)
 	})
 }
@@ -98,7 +102,11 @@ func (p *Protocol) access(o *operation) {
 // firstPhase asks a quorum what it holds of the key.
 func (p *Protocol) firstPhase(o *operation) {
 	o.chosen = p.Load(o.Key)
-	p.askQuorum(o)
+	if p.readsRegularly(o) {
+		p.askRegular(o)
+	} else {
+		p.askQuorum(o)
+	}
 }
 
 // askQuorum begins to ask what the operation asks now. A view of one member has the answers at once.
@@ -157,20 +165,32 @@ func (p *Protocol) onReply(from view.MemberID, m *peerv1.Message) {
 		return
 	}
 	got := wire.Of(m)
-	if m.Kind == peerv1.Kind_READ1_REPLY {
+	switch {
+	case m.Kind == peerv1.Kind_READ1_REPLY:
+		p.onFound(o, from, got, m.Same)
 		p.holds(from, o.Key, got.Carstamp)
-	} else if o.second {
+		return
+	case o.second:
 		p.holds(from, o.Key, o.chosen.Carstamp)
 		if o.answered {
 			return // it is one of those for which that counts
 		}
-	}
-	later := o.chosen.Carstamp.Less(got.Carstamp)
-	switch {
-	case m.Kind == peerv1.Kind_WRITE1_REPLY && later:
+	case m.Kind == peerv1.Kind_WRITE1_REPLY && o.chosen.Carstamp.Less(got.Carstamp):
 		o.chosen.Carstamp = got.Carstamp
-	case m.Kind != peerv1.Kind_READ1_REPLY:
-	case later && m.Same:
+	}
+	o.asked.Answer(p.Incarnations, from)
+	p.decide(o)
+}
+
+// onFound counts what a member has of the key that is read. The value is left out if it is the same as what this one
+// had.
+func (p *Protocol) onFound(o *operation, from view.MemberID, got register.Versioned, same bool) {
+	known := !same
+	if same {
+		got.Value, known = o.sameValue(got.Carstamp)
+	}
+	switch later := o.chosen.Carstamp.Less(got.Carstamp); {
+	case later && same:
 		return // the value of a carstamp that this process never asked about: a stray reply
 	case later:
 		o.chosen = got
@@ -179,6 +199,9 @@ func (p *Protocol) onReply(from view.MemberID, m *peerv1.Message) {
 		p.Apply(o.Key, got) // algorithm 7, line 5
 	case got.Carstamp == o.chosen.Carstamp:
 		o.holders.Answer(p.Incarnations, from)
+	}
+	if known && p.readsRegularly(o) {
+		p.found(o, from, got)
 	}
 	o.asked.Answer(p.Incarnations, from)
 	p.decide(o)
@@ -211,12 +234,16 @@ func (p *Protocol) decide(o *operation) {
 // (algorithm 7, lines 6 to 12). In Gryff-RSC the client has its answer before that, unless
 // the value is too large for a session to carry.
 func (p *Protocol) decideRead(o *operation) {
+	regular := p.readsRegularly(o)
+	if regular && !p.settle(o) {
+		return
+	}
 	if o.holders.Quorum(p.Incarnations, p.Config.Self) {
 		p.Took(pathReadFast)
 		p.end(o, o.result(min(1, p.Config.View.Size()-1), true))
 		return
 	}
-	if p.regular && o.Request.Operation.Regular && len(o.chosen.Value) <= min(p.carried(), register.MaxDependencyBytes) {
+	if regular && len(o.chosen.Value) <= min(p.carried(), register.MaxDependencyBytes) {
 		if !p.answerRegular(o) {
 			return
 		}
@@ -292,6 +319,7 @@ func (p *Protocol) expire(o *operation) {
 		p.spreadEnded(o, false)
 		return
 	}
+	p.leave(p.reading, o)
 	r := base.Untaken(o.Kind(), 0, p.NoQuorum())
 	if o.second && o.Kind() == register.Write {
 		r = base.MayTake(register.Write, 0, p.NoQuorum())
@@ -304,7 +332,7 @@ func (p *Protocol) retransmit(o *operation) {
 	if o.awaits {
 		return
 	}
-	if to := p.Unanswered(&o.asked); len(to) > 0 {
+	if to := p.Unanswered(&o.asked); len(to) > 0 && !p.givesUpWaiting(o) {
 		p.Took(pathRegisterRetry)
 		p.spread(o, to)
 	}
