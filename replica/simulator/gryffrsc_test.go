@@ -39,10 +39,12 @@ func TestGryffRSCSurvivesChanges(t *testing.T) {
 // What waits for other shards has these schedules regular sequential, too.
 func TestGryffRSCFencesShards(t *testing.T) {
 	t.Parallel()
-	if cluster.ShardOf(directed.HalfKeys[0], 2) == cluster.ShardOf(directed.HalfKeys[1], 2) {
-		t.Fatal("both keys are in one shard")
+	first := cluster.ShardOf(directed.HalfKeys[0], 2)
+	if first == cluster.ShardOf(directed.HalfKeys[1], 2) || first != cluster.ShardOf(directed.JoinedKey, 2) {
+		t.Fatal("the keys are not in the shards that they are to be in")
 	}
 	mustNotFind(t, directed.HalfWritesInShards, Member(gryff.FactoryRSC), 500)
+	mustNotFind(t, directed.HalfWritesJoined, Member(gryff.FactoryRSC), 500)
 }
 
 // The model is weaker than linearizability, and schedules come to that: else the others would say nothing of sessions.
@@ -78,14 +80,18 @@ func TestMutantsOfGryffRSCAreFound(t *testing.T) {
 	}
 }
 
-// What a read tells without leaving a dependency is on the disks of a quorum.
-func TestMutantsOfReadsBesideWritesAreFound(t *testing.T) {
+// What a read tells without leaving a dependency, and what an operation comes after that has ended, is on the disks of a
+// quorum.
+func TestMutantsOfWhatAQuorumHoldsAreFound(t *testing.T) {
 	t.Parallel()
 	program := mutants.Build(t)
-	for _, mutant := range []string{"gryff/older-for-all", "gryff/told-of-any-version"} {
+	random := func(seed uint64) schedule.Schedule { return schedule.Draw(seed, sessions(sameMembers())) }
+	for mutant, draw := range map[string]func(uint64) schedule.Schedule{
+		"gryff/older-for-all": random, "gryff/told-of-any-version": random,
+		"gryff/told-by-write": directed.HalfWritesOnSlowDisks, "register/own-shard-unfenced": directed.HalfWritesJoined,
+	} { // order is irrelevant: each is a test
 		program.Run(t, mutant, mutant, func(t *testing.T) {
-			draw := func(seed uint64) schedule.Schedule { return schedule.Draw(seed, sessions(sameMembers())) }
-			mustFind(t, draw, Member(gryff.FactoryRSC), 0, 2000, found(check.Breach))
+			mustFind(t, draw, Member(gryff.FactoryRSC), 0, 3000, found(check.Breach))
 		})
 	}
 }

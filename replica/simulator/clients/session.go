@@ -91,7 +91,7 @@ func (c *Client) aside(before time.Duration, more bool) bool {
 	case schedule.AsideDie:
 		c.Took("session.die")
 		c.reborn()
-	case schedule.AsideTell:
+	case schedule.AsideTell, schedule.AsideHand:
 		c.Took("session.tell")
 		c.past.Prove(keys.Prove)
 		c.tell(a, c.past.Encode())
@@ -131,6 +131,9 @@ func (c *Client) tell(a schedule.Aside, past []byte) {
 	to := c.All[a.Whom]
 	c.diagram.Remark("%s tells %s, with a past of %d", c.Name, to.Name, len(past))
 	t := telling{from: c.Name, sent: c.Recorder.Stamp(), past: past, about: c.about}
+	if a.Kind == schedule.AsideHand {
+		t.about = ""
+	}
 	c.After(a.Delay, func() { to.told(t) })
 }
 

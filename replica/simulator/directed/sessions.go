@@ -162,6 +162,44 @@ func HalfWritesInShards(seed uint64) schedule.Schedule {
 	return s
 }
 
+// JoinedKey is the third key of HalfWritesJoined, in the shard of the first one.
+const JoinedKey = schedule.MixedPrefix + "2"
+
+// HalfWritesJoined is HalfWritesInShards with a half write of the other key, too, which another session has read. It
+// hands over its past, so that the reader depends on what it has read in two shards, and goes on with a third key.
+func HalfWritesJoined(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	s := HalfWritesInShards(seed)
+	draw, reader := kernel.NewStream(seed, kernel.ForSlowDisk, 2), halfReader(&s)
+	read := reader.Operations[0]
+	op := register.Operation{Kind: register.Read, Key: JoinedKey, Regular: true}
+	switch draw.Below(3) {
+	case 0:
+		op = register.Operation{Kind: register.Write, Key: JoinedKey, Value: register.Value("joined")}
+	case 1:
+		op = schedule.Call(JoinedKey, register.GetAndSet, "joined")
+	}
+	reader.Asides = nil
+	reader.Operations = []schedule.Planned{read, {At: read.At + draw.Between(45*ms, 90*ms), Operation: op}}
+	whom := slices.IndexFunc(s.Clients, func(p schedule.Plan) bool { return &p.Operations[0] == &reader.Operations[0] })
+	half := register.Operation{Kind: register.Write, Key: HalfKeys[1], Value: register.Value("half")}
+	at := read.At + draw.Between(0, 20*ms)
+	s.Clients = append(s.Clients,
+		schedule.Plan{Home: 3, Operations: []schedule.Planned{{At: 200 * ms, Operation: half}}},
+		schedule.Plan{
+			Home: 2, Operations: []schedule.Planned{{At: at, Operation: register.Operation{
+				Kind: register.Read, Key: HalfKeys[1], Regular: true,
+			}}},
+			Asides: []schedule.Aside{{At: at + ms, Kind: schedule.AsideHand, Whom: whom, Delay: draw.Between(0, 5*ms)}},
+		})
+	s.Faults = append(s.Faults, lostWriteBack(draw, read.At),
+		faults.Fault{Kind: faults.Loss, Node: 3, At: 200*ms + draw.Between(5*ms, 10*ms), For: draw.Between(5*ms, 15*ms), Rate: 1000},
+		faults.Fault{Kind: faults.Loss, Node: 2, At: at + 10*ms - draw.Between(0, 5*ms), For: draw.Between(5*ms, 15*ms), Rate: 1000},
+	)
+	s.SortFaults()
+	return s
+}
+
 // HalfWritesOnSlowDisks is HalfWrites with disks that take longer than a message to the other side and back: what a
 // member tells before its disk has what that rests on, others act on while it is not there.
 func HalfWritesOnSlowDisks(seed uint64) schedule.Schedule {

@@ -112,8 +112,8 @@ func (s *Schedule) interrupt(draw kernel.Stream, allowed []faults.Kind) {
 type Aside struct {
 	At    time.Duration // it does not happen before, nor before operations that were planned for earlier
 	Kind  AsideKind
-	Whom  int           // AsideTell, AsideFenceAndTell: the client that is told; AsideMove: the site
-	Delay time.Duration // AsideTell, AsideFenceAndTell: how long the message is under way
+	Whom  int           // AsideTell, AsideFenceAndTell, AsideHand: the client that is told; AsideMove: the site
+	Delay time.Duration // AsideTell, AsideFenceAndTell, AsideHand: how long the message is under way
 }
 
 // AsideKind is what is done.
@@ -126,4 +126,5 @@ const (
 	AsideFence                             // a fence
 	AsideTell                              // a message to another client, with the past
 	AsideFenceAndTell                      // a fence, and then a message without the past
+	AsideHand                              // the past handed over, to a client that does not look at it
 )
