@@ -14,11 +14,12 @@ import (
 // The hot path of the three members together stays below ten allocations for an operation.
 func TestReadsAndWritesAllocateLittle(t *testing.T) {
 	for kind, op := range map[string]register.Operation{
-		"read":  {Kind: register.Read, Key: "key"},
-		"write": {Kind: register.Write, Key: "key", Value: register.Value("0123456789abcdef")},
+		"read":         {Kind: register.Read, Key: "key"},
+		"regular read": {Kind: register.Read, Key: "key", Regular: true},
+		"write":        {Kind: register.Write, Key: "key", Value: register.Value("0123456789abcdef")},
 	} {
 		three := protocoltest.NewTrio(t, func(c protocol.Config, j *protocol.Journal) (protocol.Protocol, error) {
-			return member.Start(c, j, gryff.Factory)
+			return member.Start(c, j, gryff.FactoryRSC)
 		})
 		now := protocol.Instant(0)
 		n := testing.AllocsPerRun(2000, func() {

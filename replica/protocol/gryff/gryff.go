@@ -40,7 +40,7 @@ type Protocol struct {
 	// each has a newer version than the one before it.
 	background int
 	spreading  map[string][]uint64
-	reading    map[string][]uint64 // by key, the regular reads in their first phase
+	reading    map[string][]uint64 // by key, regular reads that wait for more than a quorum
 }
 
 var _ member.Inner = (*Protocol)(nil)

@@ -43,9 +43,9 @@ func (p *Protocol) askRegular(o *operation) {
 	if left := p.contended.of[string(o.Key)]; left > 0 {
 		p.contended.note(o.Key, left-1)
 		to = o.asked.Ask(&p.Config, p.Now, max(len(to), len(p.Config.Nearest)-1))
+		p.reading[string(o.Key)] = append(p.reading[string(o.Key)], o.Number)
 	}
 	o.expected = len(to)
-	p.reading[string(o.Key)] = append(p.reading[string(o.Key)], o.Number)
 	p.spread(o, to)
 	p.decide(o)
 }
@@ -153,6 +153,9 @@ func (p *Protocol) givesUpWaiting(o *operation) bool {
 
 // leave takes an operation out of a list by key.
 func (p *Protocol) leave(lists map[string][]uint64, o *operation) {
+	if len(lists) == 0 {
+		return
+	}
 	key := string(o.Key)
 	lists[key] = slices.DeleteFunc(lists[key], func(number uint64) bool { return number == o.Number })
 	if len(lists[key]) == 0 {
