@@ -74,10 +74,8 @@ func (p *Protocol) writeBack(o *operation) {
 		p.spread(o, o.asked.AskRest(&p.Config, p.Incarnations, p.Now))
 		p.decide(o)
 	}
-	if o.backing && !o.Over { // it waits
-		for _, d := range o.after {
-			p.contended.note(d.Key, wideReads)
-		}
+	if o.backing && !o.Over {
+		p.haveWaited(o)
 	}
 }
 

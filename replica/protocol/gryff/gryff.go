@@ -32,7 +32,7 @@ type Protocol struct {
 	regular bool           // it is Gryff-RSC
 	waited  map[uint64]int // by handle, of rmws: the round trips before they had an instance
 	// By key, what this coordinator has had a quorum hold in this view; and how many of the next reads ask more than a
-	// quorum (regular.go).
+	// quorum, or, below 0, do not (regular.go).
 	held      recentKeys[register.Carstamp]
 	contended recentKeys[int]
 

@@ -15,10 +15,10 @@ import (
 // mostly, but with those of a bare quorum only the newest one will do. So once an operation has waited for what its
 // session had read of a key, reads of that key ask all members but the farthest, and wait for what these have to say, too.
 // That pays off for sessions whose operations follow one another at once. The others find what they depend on written
-// back by then, and their reads need not wait.
+// back by then, and their reads need not wait. Nor need any if one has waited in vain: members may be away.
 
-// wideReads is how many reads of a key ask more than a quorum after an operation has waited. Then one tells, by what
-// follows it, whether that still pays off.
+// wideReads is how many reads of a key ask more than a quorum after an operation has waited, and how many do not after
+// one has waited in vain. Then one tells, by what follows it, whether that still pays off.
 const wideReads = 1024
 
 // answer is what a regular read knows of one disk.
@@ -40,14 +40,33 @@ func (p *Protocol) askRegular(o *operation) {
 	o.answers = o.answers[:0]
 	p.found(o, p.Config.Self, o.chosen)
 	to := p.AskQuorum(&o.asked)
-	if left := p.contended.of[string(o.Key)]; left > 0 {
-		p.contended.note(o.Key, left-1)
+	if p.asksMore(o.Key) {
 		to = o.asked.Ask(&p.Config, p.Now, max(len(to), len(p.Config.Nearest)-1))
 		p.reading[string(o.Key)] = append(p.reading[string(o.Key)], o.Number)
 	}
 	o.expected = len(to)
 	p.spread(o, to)
 	p.decide(o)
+}
+
+// asksMore reports whether the next read of a key asks more than a quorum, and counts it.
+func (p *Protocol) asksMore(key []byte) bool {
+	left := p.contended.of[string(key)]
+	if left > 0 {
+		p.contended.note(key, left-1)
+	} else if left < 0 {
+		p.contended.note(key, left+1)
+	}
+	return left > 0
+}
+
+// haveWaited has the next reads of keys ask more than a quorum, since an operation waits for what was read of them.
+func (p *Protocol) haveWaited(o *operation) {
+	for _, d := range o.after {
+		if p.contended.of[string(d.Key)] >= 0 {
+			p.contended.note(d.Key, wideReads)
+		}
+	}
 }
 
 // answerOf is where a regular read notes what it knows of a member's present disk.
@@ -148,7 +167,11 @@ func (p *Protocol) givesUpWaiting(o *operation) bool {
 	}
 	o.expected = 0
 	p.decide(o)
-	return o.Over || o.second
+	if !o.Over && !o.second {
+		return false // a quorum has not answered
+	}
+	p.contended.note(o.Key, -wideReads)
+	return true
 }
 
 // leave takes an operation out of a list by key.

@@ -81,6 +81,13 @@ func TestARegularReadGivesUpWaiting(t *testing.T) {
 	if len(done) != 1 || !done[0].Result.Depends || string(done[0].Result.Value) != "1" || len(p.reading) > 0 {
 		t.Errorf("%+v when it is time to ask again", done)
 	}
+	p.Submit(after(2, register.Fence, 0)) // which waits for what the read writes back
+	p.Ready()
+	op := register.Operation{Kind: register.Read, Key: "k", Regular: true}
+	p.Submit(protocol.Request{Handle: 3, Operation: op})
+	if to := sent(p.Ready()); len(to) != 2 {
+		t.Errorf("the next read asks %d members, though one did not answer", len(to))
+	}
 }
 
 // What a member says to somebody else counts while a regular read waits.
