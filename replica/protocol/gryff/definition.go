@@ -71,7 +71,8 @@ var DefinitionRSC = definition.Protocol{
 		},
 	},
 	Factory: FactoryRSC,
-	GoodAt:  "the same for clients that have [sessions](docs/sessions.md): fewer reads take a second round trip",
+	GoodAt: "the same for clients that have [sessions](docs/sessions.md): reads take one round trip also where they " +
+		"meet writes",
 	Price:   "regular sequential consistency, not linearizability",
 	Samples: []string{"gryffrsc-five-regions.yaml"},
 	Records: records,
