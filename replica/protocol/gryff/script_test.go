@@ -24,7 +24,7 @@ func TestMistakesOfSessions(t *testing.T) {
 	found := mutants.Build(t)
 	for _, name := range []string{
 		"apply-after-answer", "ask-beside-dependencies", "fence-without-quorum", "held-in-any-version",
-		"holders-of-lost-disks", "holders-of-one", "rmw-without-write-back", "write-beside-dependencies",
+		"holders-of-lost-disks", "holders-of-one", "older-than-all", "rmw-without-write-back", "write-beside-dependencies",
 	} {
 		found.Run(t, name, "gryff/"+name, func(t *testing.T) {
 			script.RunJudged(t, "testdata/mistakes/"+name+".txt", gryff.FactoryRSC, history.Violation)
