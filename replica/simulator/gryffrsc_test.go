@@ -47,6 +47,11 @@ func TestGryffRSCFencesShards(t *testing.T) {
 	mustNotFind(t, directed.HalfWritesJoined, Member(gryff.FactoryRSC), 500)
 }
 
+func TestGryffRSCSurvivesWritesOverwritten(t *testing.T) {
+	t.Parallel()
+	mustNotFind(t, directed.HalfWritesOverwritten, Member(gryff.FactoryRSC), 500)
+}
+
 // The model is weaker than linearizability, and schedules come to that: else the others would say nothing of sessions.
 func TestGryffRSCIsNotLinearizable(t *testing.T) {
 	t.Parallel()
@@ -88,7 +93,7 @@ func TestMutantsOfWhatAQuorumHoldsAreFound(t *testing.T) {
 	random := func(seed uint64) schedule.Schedule { return schedule.Draw(seed, sessions(sameMembers())) }
 	for mutant, draw := range map[string]func(uint64) schedule.Schedule{
 		"gryff/older-for-all": random, "gryff/told-of-any-version": random,
-		"gryff/told-by-write": directed.HalfWritesOnSlowDisks, "register/own-shard-unfenced": directed.HalfWritesJoined,
+		"gryff/told-by-write": directed.HalfWritesOverwritten, "register/own-shard-unfenced": directed.HalfWritesJoined,
 	} { // order is irrelevant: each is a test
 		program.Run(t, mutant, mutant, func(t *testing.T) {
 			mustFind(t, draw, Member(gryff.FactoryRSC), 0, 3000, found(check.Breach))

@@ -67,6 +67,7 @@ var kinds = []Kind{
 	{"half-writes", []string{"gryffrsc"}, five, "a session has read a write that few hold", of(HalfWrites)},
 	{"half-writes-in-shards", []string{"gryffrsc"}, five, "the same with keys of two shards", of(HalfWritesInShards)},
 	{"half-writes-joined", []string{"gryffrsc"}, five, "the same, and it depends on two of them, of two shards", of(HalfWritesJoined)},
+	{"half-writes-overwritten", []string{"gryffrsc"}, five, "the same, and another one writes before its disk has that", of(HalfWritesOverwritten)},
 	{"half-writes-read-on", []string{"gryffrsc"}, five, "the same, and another one writes meanwhile", of(HalfWritesReadOn)},
 	{"half-writes-on-slow-disks", []string{"gryffrsc"}, five, "the same with disks slower than messages", of(HalfWritesOnSlowDisks)},
 

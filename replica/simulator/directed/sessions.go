@@ -219,6 +219,32 @@ func HalfWritesOnSlowDisks(seed uint64) schedule.Schedule {
 	return s
 }
 
+// HalfWritesOverwritten is HalfWrites in which somebody near the reader writes that key, too, and asks the reader's site
+// to hold that before the writer's own disk does: disks at the other side are slow.
+func HalfWritesOverwritten(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	s := HalfWrites(seed)
+	draw, reader := kernel.NewStream(seed, kernel.ForSlowDisk, 3), halfReader(&s)
+	s.Environment.Network.RTT[1][2], s.Environment.Network.RTT[2][1] = 6*ms, 6*ms
+	for i := 2; i < len(s.Environment.Disks); i++ {
+		low := draw.Between(10*ms, 100*ms)
+		s.Environment.Disks[i] = schedule.Window{Low: low, High: 2 * low}
+	}
+	read := reader.Operations[0]
+	next := register.Operation{Kind: register.Read, Key: HalfKeys[1], Regular: true}
+	reader.Asides = nil
+	reader.Operations = []schedule.Planned{read, {At: read.At + draw.Between(11*ms, 30*ms), Operation: next}}
+	write := register.Operation{Kind: register.Write, Key: HalfKeys[0], Value: register.Value("overwritten")}
+	s.Clients = append(s.Clients, schedule.Plan{
+		Home: 2, Operations: []schedule.Planned{{At: read.At + draw.Between(0, 20*ms), Operation: write}},
+	})
+	s.Faults = append(s.Faults, faults.Fault{
+		Kind: faults.Loss, Node: 1, At: read.At + 10*ms - draw.Between(0, 5*ms), For: draw.Between(5*ms, 15*ms), Rate: 1000,
+	})
+	s.SortFaults()
+	return s
+}
+
 // lostWriteBack has what the coordinator of a read (1) writes back when that returns get no further, either.
 func lostWriteBack(draw kernel.Stream, read time.Duration) faults.Fault {
 	const ms = time.Millisecond
