@@ -29,7 +29,7 @@ func TestSchedulesNearScriptsFindMistakes(t *testing.T) {
 		"ask-beside-dependencies", "write-beside-dependencies", "held-at-once", "held-in-any-version",
 		"held-by-version-before", "held-by-question", "holders-of-lost-disks",
 		"holders-of-one", "holders-are-asked",
-		"older-than-all", "told-of-any-version",
+		"older-than-all",
 		"drop-dependency", "rmw-without-write-back", "fence-without-quorum", "apply-after-answer",
 	} {
 		program.Run(t, name, "gryff/"+name, func(t *testing.T) {
