@@ -15,11 +15,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/workload/bench"
 )
@@ -28,6 +31,7 @@ type flags struct {
 	binary, etcd, dir string
 	protocol          string
 	durabilities      []string
+	kinds             []register.Kind
 	clients, values   []int
 	shards, rounds    int
 	warmup, duration  time.Duration
@@ -69,7 +73,8 @@ func parse() flags {
 	durabilities := flag.String("durability", "Memory,Sync", "what to compare, comma separated")
 	clients := flag.String("clients", "1,16,128,1024", "numbers of clients, comma separated")
 	values := flag.String("values", "16,1024", "sizes of values in bytes, comma separated")
-	flag.StringVar(&f.binary, "binary", "bin/georegister", "the program to measure; empty: none")
+	kinds := flag.String("kinds", "read,write,rmw", "the operations to measure, comma separated")
+	flag.StringVar(&f.binary, "binary", "bin/georegister", "the programs to measure, comma separated; empty: none")
 	flag.StringVar(&f.etcd, "etcd", "bin/etcd", "the etcd to compare with; built if it does not exist; empty: none")
 	flag.StringVar(&f.dir, "dir", os.TempDir(), "where the members keep their data; it should be a real disk")
 	flag.StringVar(&f.protocol, "protocol", "Gryff", "the protocol of the replicas")
@@ -80,6 +85,11 @@ func parse() flags {
 	flag.IntVar(&f.keys, "keys", 10000, "how many keys there are")
 	flag.Parse()
 	f.durabilities = strings.Split(*durabilities, ",")
+	for _, kind := range []register.Kind{register.Read, register.Write, register.RMW} {
+		if slices.Contains(strings.Split(*kinds, ","), kind.String()) {
+			f.kinds = append(f.kinds, kind)
+		}
+	}
 	f.clients, f.values = numbers("clients", *clients), numbers("values", *values)
 	return f
 }
@@ -119,14 +129,23 @@ func run(ctx context.Context, f flags) error {
 // compare measures every cell with one durability.
 func compare(ctx context.Context, f flags, durability string) (tables []*table, err error) {
 	var systems []system
+	var binaries []string
 	if f.binary != "" {
+		binaries = split(f.binary)
+	}
+	for _, binary := range binaries {
+		f.binary = binary
 		ours, err := startGeoregister(ctx, f, durability)
 		if err != nil {
 			return nil, err
 		}
 		defer ours.stop()
-		systems = append(systems, system{"gRPC call", "grpc", ours}, system{"gRPC stream", "stream", ours},
-			system{"Redis", "redis", ours})
+		of := "" // which program, if there are several
+		if len(binaries) > 1 {
+			of = filepath.Base(binary) + ", "
+		}
+		systems = append(systems, system{of + "gRPC call", "grpc", ours}, system{of + "gRPC stream", "stream", ours},
+			system{of + "Redis", "redis", ours})
 	}
 	if f.etcd != "" {
 		etcd, err := startEtcd(ctx, f, durability)
@@ -172,19 +191,22 @@ const (
 )
 
 func cells(f flags, valueBytes int) []cell {
-	var all []cell
-	for _, kind := range []register.Kind{register.Read, register.Write} {
+	var all, pipelined []cell
+	can, err := capability.Find(f.protocol)
+	for _, kind := range f.kinds {
+		if err != nil || can.CheckOperation(kind) != nil {
+			continue
+		}
+		if kind == register.RMW {
+			all = append(all, cell{kind, valueBytes, typical, 1})
+			continue
+		}
 		for _, clients := range f.clients {
 			all = append(all, cell{kind, valueBytes, clients, 1})
 		}
+		pipelined = append(pipelined, cell{kind, valueBytes, pipelineClients, pipelineDepth})
 	}
-	if f.protocol == "Gryff" {
-		all = append(all, cell{register.RMW, valueBytes, 128, 1})
-	}
-	for _, kind := range []register.Kind{register.Read, register.Write} {
-		all = append(all, cell{kind, valueBytes, pipelineClients, pipelineDepth})
-	}
-	return all
+	return append(all, pipelined...)
 }
 
 // system is one way into one cluster.

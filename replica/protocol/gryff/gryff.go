@@ -28,6 +28,7 @@ type Protocol struct {
 	operations base.Operations[*operation] // reads, writes and fences that this member coordinates
 	idle       []*operation                // to be used again
 	rmws       *instance.Core
+	waiting    []protocol.Request // reads and writes of keys that this member can't speak for yet
 
 	regular bool           // it is Gryff-RSC
 	waited  map[uint64]int // by handle, of rmws: the round trips before they had an instance
@@ -78,6 +79,9 @@ func (p *Protocol) Submit(r protocol.Request) {
 	case kind == register.Fence:
 		p.writeBack(p.begin(r))
 	case p.Invalid(r):
+	case kind != register.RMW && r.Resume == nil && p.rmws.Awaits([]byte(r.Operation.Key)):
+		p.Took(pathAwaited)
+		p.waiting = append(p.waiting, r)
 	case kind == register.Read:
 		p.read(r)
 	case kind == register.Write:
@@ -91,6 +95,9 @@ func (p *Protocol) Submit(r protocol.Request) {
 
 // Receive implements protocol.Machine.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
+	if asks := m.Kind == peerv1.Kind_READ1 || m.Kind == peerv1.Kind_WRITE1; asks && p.rmws.Awaits(m.Key) {
+		return // its sender asks again, and others
+	}
 	switch m.Kind {
 	case peerv1.Kind_READ1:
 		p.onRead1(from, m)
@@ -130,10 +137,24 @@ func (p *Protocol) Tick(now protocol.Instant) {
 	p.recycle()
 	p.operations.Tick(p.Base, now, p.expire, p.retransmit)
 	p.rmws.Tick(now)
+	p.serveAwaited()
+}
+
+// serveAwaited begins the operations whose key this member can speak for by now, and gives up those that are late.
+func (p *Protocol) serveAwaited() {
+	waiting := p.waiting
+	p.waiting = nil
+	for _, r := range waiting {
+		if p.Late(&r) {
+			p.Complete(r.Handle, base.Untaken(r.Operation.Kind, 0, "what this member began with was not executed in time"))
+			continue
+		}
+		p.Submit(r)
+	}
 }
 
 // Settle implements member.Inner: only rmws can be left unfinished.
 func (p *Protocol) Settle(now protocol.Instant) bool { return p.rmws.Settle(now) }
 
 // Pending is how many operations and instances this member holds unfinished.
-func (p *Protocol) Pending() int { return p.operations.Len() + p.rmws.Pending() }
+func (p *Protocol) Pending() int { return p.operations.Len() + len(p.waiting) + p.rmws.Pending() }

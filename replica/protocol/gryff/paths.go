@@ -10,6 +10,7 @@ const (
 	pathReadWriteBack     = "read.write-back"    // a read took its second phase
 	pathWrite             = "write"              // a write began its second phase
 	pathRegisterRetry     = "register.retry"     // a read, a write or a fence asked again
+	pathAwaited           = "register.awaited"   // a read or a write waited for what the process before had voted on
 	pathWriteResumed      = "write.resumed"      // a write went on with the carstamp that it got in an earlier view
 	pathReadRegular       = "read.regular"       // a regular read answered with what no quorum is known to hold
 	pathReadOlder         = "read.older"         // or with a version that a quorum held when newer ones were on their way
@@ -27,7 +28,7 @@ const rmw = "rmw"
 
 // Paths lists the paths of the protocol that Config.Count hears of while the view stays what it is.
 func Paths() []string {
-	return append(instance.Paths(rmw), pathReadFast, pathReadWriteBack, pathWrite, pathRegisterRetry)
+	return append(instance.Paths(rmw), pathReadFast, pathReadWriteBack, pathWrite, pathRegisterRetry, pathAwaited)
 }
 
 // PathsRSC lists those of Gryff-RSC: Paths, and what carries dependencies.

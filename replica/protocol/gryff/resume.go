@@ -23,5 +23,7 @@ func (p *Protocol) Unfinished() []protocol.Request {
 		}
 		return nil
 	})
+	unfinished = append(unfinished, p.waiting...)
+	p.waiting = nil
 	return append(unfinished, p.rmws.Unfinished()...)
 }

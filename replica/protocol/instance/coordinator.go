@@ -296,7 +296,11 @@ func (p *coordinator) takeState(o *object, theirs *peerv1.KeyState) {
 	}
 }
 
-// reportExecuted tells those who wait for executions (algorithm 4, line 21), once they are durable.
+// reportExecuted tells those who wait for executions (algorithm 4, line 21): at once, if the instance is on this member's
+// disk, and once they are durable otherwise. A crash may take the execution back then, but neither the commit, which a
+// quorum's disks tell of, nor the record: the next process serves nothing of the key before it has executed the instance
+// again (awaits). Who has not voted is silent: those who have are a quorum with the coordinator, which asks everyone
+// again if they do not answer.
 func (p *coordinator) reportExecuted(component []*instance) {
 	for _, i := range component {
 		if i.coordination != nil { // this member's own: a recovery ended with the execution
@@ -305,12 +309,15 @@ func (p *coordinator) reportExecuted(component []*instance) {
 		if p.options.Registers == nil { // a coordinator waits for its own execution alone
 			continue
 		}
+		if i.silent {
+			continue
+		}
 		author := view.MemberID(i.id.writer.Member())
 		if author != p.Config.Self && p.Config.View.Index(author) >= 0 { // it may have been replaced since
-			p.tellExecuted(i.object, i.id, author, 0, false)
+			p.SendWhen(i.kept, author, p.executedMessage(i.object, i.id, 0, false))
 		}
 		if i.reportTo != 0 && i.reportTo != author && i.reportTo != p.Config.Self {
-			p.tellExecuted(i.object, i.id, i.reportTo, 0, false)
+			p.SendWhen(i.kept, i.reportTo, p.executedMessage(i.object, i.id, 0, false))
 		}
 	}
 }
@@ -355,13 +362,15 @@ func (p *coordinator) onCommit(o *object, from view.MemberID, m *peerv1.Message)
 	i := p.instance(o, id)
 	i.reportTo = from
 	if i.status == peerv1.Status_COMMITTED {
-		return // it waits for what it depends on
+		i.silent = false // the sender asks again
+		return           // it waits for what it depends on
 	}
 	p.learnCommit(i, m)
 }
 
 // learnCommit takes a decision over: it is a fact, whoever tells it.
 func (p *coordinator) learnCommit(i *instance, m *peerv1.Message) {
+	i.silent = i.status < peerv1.Status_PRE_ACCEPTED
 	i.adopt(m)
 	i.status = peerv1.Status_COMMITTED
 	if d := i.coordination; d != nil && d.phase != committed {

@@ -111,5 +111,9 @@ func (p *Core) Tick(now protocol.Instant) {
 	}
 }
 
+// Awaits reports whether this member can't speak for a key's register now. It began with an instance of the key that
+// the process before it may have executed, and told of, before that was durable; it executes it again first.
+func (p *Core) Awaits(key []byte) bool { return p.awaits(key) }
+
 // Pending is how many instances are unfinished here.
 func (p *Core) Pending() int { return p.live.Len() }

@@ -114,6 +114,9 @@ type instance struct {
 	agreed    bool
 	since     uint64 // the epoch in which this member, or one whose state it took, first knew of it; 0: unknown
 	stored    bool   // there is a record on disk
+	restored  bool   // the process began with it: it may have executed what it forgot since (store.awaits)
+	kept      bool   // it is executed, and if a crash takes that back, the disk still has the record of it
+	silent    bool   // this member has not voted on it: nobody waits to hear that it is executed here, until they ask
 	forgotten bool   // executed and dropped from the object; the coordination alone still refers to it
 	element   *list.Element
 

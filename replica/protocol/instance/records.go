@@ -3,6 +3,7 @@ package instance
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/bounds"
@@ -49,6 +50,16 @@ func (p *store) saveInstance(i *instance) {
 	i.stored = true
 }
 
+// awaits reports whether the process began with an instance of the key that it has not executed yet. The one before may
+// have executed it, and said so, and forgotten that.
+func (p *store) awaits(key []byte) bool {
+	if p.restored == 0 {
+		return false
+	}
+	o := p.objects[string(key)]
+	return o != nil && slices.ContainsFunc(o.instances, func(i *instance) bool { return i.restored })
+}
+
 // instanceOf reads an instance's record, within bounds.
 func instanceOf(raw []byte, check func(any) error) (*peerv1.Message, error) {
 	m := &peerv1.Message{}
@@ -72,7 +83,8 @@ func (p *store) loadInstances() {
 		i := p.instance(p.object(m.Key), idOf(m.Instance.GetId()))
 		i.adopt(m)
 		i.status, i.ballot, i.accepted = m.Instance.Status, m.Instance.Ballot, m.Instance.AcceptedBallot
-		i.since, i.stored = m.Epoch, true
+		i.since, i.stored, i.restored = m.Epoch, true, true
+		p.restored++
 		// Votes of an instance are all of the epoch in which it was pre-accepted. Once a change has settled what was
 		// committed by them, they say nothing of other members' agreement (docs/protocols.md, changes of the view).
 		i.agreed = m.Instance.Agreed && i.since >= p.Config.View.Since

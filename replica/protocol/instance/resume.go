@@ -50,8 +50,11 @@ func (p *Core) takeUp() {
 		i := e.Value.(*instance)
 		if p.isMine(i.id) || i.status == peerv1.Status_COMMITTED {
 			i.recoverAt = p.Now
-		} else {
-			p.scheduleRecovery(i)
+			continue
+		}
+		p.scheduleRecovery(i)
+		if p.options.Registers != nil { // reads and writes of the key wait for it
+			p.SendAll(p.Config.Nearest, p.query(i, 0, 0))
 		}
 	}
 }

@@ -26,6 +26,8 @@ type store struct {
 	rested  int                // their bytes
 	live    *list.List         // instances, oldest first
 
+	restored int // instances that the process began with and has not executed
+
 	parts slab.Of[peerv1.Instance]
 	ids   slab.Of[peerv1.InstanceID]
 	named slab.List[*peerv1.InstanceID]
@@ -114,12 +116,18 @@ func (p *store) instance(o *object, id instanceID) *instance {
 // tell keeps it among the live ones.
 func (p *store) forget(i *instance) {
 	i.forgotten = true
+	if i.restored {
+		i.restored = false
+		p.restored--
+	}
 	if i.coordination == nil {
 		p.live.Remove(i.element)
 	}
 	i.object.instances = slices.DeleteFunc(i.object.instances, func(j *instance) bool { return i == j })
 	if i.stored {
-		p.Journal.Delete(p.instanceKey(i.object.key, i.id))
+		key := p.instanceKey(i.object.key, i.id)
+		i.kept = p.Journal.Durable(key)
+		p.Journal.Delete(key)
 	}
 }
 
