@@ -153,6 +153,7 @@ func (p *coordinator) decideAccept(d *coordination) {
 // that forgot a fast commit would answer Prepare as if there had been none.
 func (p *coordinator) commit(d *coordination) {
 	p.enter(d, committed)
+	d.silent = d.status < peerv1.Status_PRE_ACCEPTED // a recovery that found the commit
 	d.status, d.reportTo = peerv1.Status_COMMITTED, p.Config.Self
 	// Everyone is told, not a quorum alone: everyone has to execute.
 	p.SendAllDurably(p.AskAll(&d.asked), p.question(d))

@@ -126,7 +126,7 @@ func (p *store) forget(i *instance) {
 	i.object.instances = slices.DeleteFunc(i.object.instances, func(j *instance) bool { return i == j })
 	if i.stored {
 		key := p.instanceKey(i.object.key, i.id)
-		i.kept = p.Journal.Durable(key)
+		i.kept = i.status >= peerv1.Status_PRE_ACCEPTED && p.Journal.Durable(key)
 		p.Journal.Delete(key)
 	}
 }

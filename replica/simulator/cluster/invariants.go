@@ -325,7 +325,8 @@ func (nd *Node) holdTrips(who *asked, c *protocol.Completion) {
 	}
 }
 
-// holdExecuted holds the answer to a request against the states of its key. One that was lost may have had it.
+// holdExecuted holds the answer to a request against the states of its key. One that was lost may have had it, and so may
+// one of a process before, which its member has voted for, and executes again.
 func (nd *Node) holdExecuted(op *register.Operation) {
 	shard := nd.place(op.Key)
 	states := []invariant.Records{nd.Shards[shard].journal.Get}
@@ -333,7 +334,15 @@ func (nd *Node) holdExecuted(op *register.Operation) {
 		if other.Lost || other.Disks > 1 {
 			return
 		}
-		states = append(states, other.Shards[shard].Disk.Get)
+		s := other.Shards[shard]
+		has := invariant.Records(s.Disk.Get)
+		if s.journal != nil && !other.Down {
+			has = s.journal.Get
+		}
+		if other.Boots > 1 && nd.World.invariants.HasVote(has, []byte(op.Key)) {
+			return
+		}
+		states = append(states, has)
 	}
 	nd.World.invariants.Executed(nd.speaker(shard), op.Key, op.ID, states...)
 }

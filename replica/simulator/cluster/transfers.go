@@ -39,7 +39,8 @@ const (
 	partTold  = 16
 	leastPage = 256 << 10
 
-	logRecord = 'l' // Raft: an entry
+	logRecord      = 'l' // Raft: an entry
+	instanceRecord = 'i' // EPaxos, Gryff: an instance
 )
 
 // holdFetching holds each question for a page of another member's state against what the member has noted: it goes on
@@ -139,8 +140,8 @@ func (nd *Node) holdFollowing(s *shard, to view.MemberID, m *peerv1.Message, now
 	}
 }
 
-// holdPrints holds it that a question which does not tell of all records here tells of many. Records of a log may be
-// dropped in the turn in which they are told of.
+// holdPrints holds it that a question which does not tell of all records here tells of many. Records of a log, and of
+// instances, may be dropped in the turn in which they are told of: then the last one of those is not there any more.
 func (nd *Node) holdPrints(s *shard, question *peerv1.Transfer, now *peerv1.TransferRecord) {
 	if len(question.Until) == 0 || question.Until[0] == logRecord {
 		return
@@ -149,6 +150,9 @@ func (nd *Node) holdPrints(s *shard, question *peerv1.Transfer, now *peerv1.Tran
 		if bytes.Equal(source.After, question.Until) {
 			return // it was asked for up to there
 		}
+	}
+	if _, there := s.journal.Get(question.Until); !there && question.Until[0] == instanceRecord {
+		return
 	}
 	told, least := 0, leastPage/partTold
 	if n := nd.Config.Tuning.PageBytes; n > 0 {

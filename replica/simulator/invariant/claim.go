@@ -51,7 +51,11 @@ var claims = [...]func(m *peerv1.Message) (claim, bool){
 		return claim{instanceKey(m.Key, m.Instance.GetId()), fact{promised: m.Instance.GetBallot()}}, true
 	},
 	peerv1.Kind_EXECUTED: func(m *peerv1.Message) (claim, bool) {
-		return claim{instanceKey(m.Key, m.Instance.GetId()), fact{count: uint64(peerv1.Status_EXECUTED_STATUS)}},
+		least := peerv1.Status_EXECUTED_STATUS
+		if m.Op == 0 { // nobody has asked: who has voted tells of an execution that a crash may take back
+			least = peerv1.Status_PRE_ACCEPTED
+		}
+		return claim{instanceKey(m.Key, m.Instance.GetId()), fact{count: uint64(least)}},
 			m.Instance.GetId() != nil // one of Raft names none
 	},
 

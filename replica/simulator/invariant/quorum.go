@@ -247,13 +247,17 @@ func (r *Run) Chosen(s Speaker, key string, c register.Carstamp, disks Disks, ha
 }
 
 // without lists the members whose disks have less than a carstamp that a quorum has to have; nil: a quorum has it.
-// Once one has, it stays so in that epoch.
+// Once one has, it stays so in that epoch. Whose disk has a vote for an instance of the key has executed that, or does
+// before it speaks for the key again.
 func (r *Run) without(s Speaker, key []byte, c register.Carstamp, disks Disks, sure ...view.MemberID) []view.MemberID {
 	h := held{string(key), c, s.View.Epoch}
 	if r.held[h] {
 		return nil
 	}
-	holds := func(has Records) (bool, bool) { return holdsCarstamp(has, key, c) }
+	holds := func(has Records) (known, holds bool) {
+		known, holds = holdsCarstamp(has, key, c)
+		return known, holds || r.HasVote(has, key)
+	}
 	find := lacking
 	if r.older(s.View.Epoch, string(key), c) {
 		find = lackingSince
@@ -266,6 +270,19 @@ func (r *Run) without(s Speaker, key []byte, c register.Carstamp, disks Disks, s
 		r.held[h] = true
 	}
 	return lack
+}
+
+// HasVote reports whether a disk has a vote for an instance of a key that its member has not executed durably.
+func (r *Run) HasVote(has Records, key []byte) bool {
+	for instance := range r.instances { // order is irrelevant: any one will do
+		if instance[instanceHead:] != string(key) {
+			continue
+		}
+		if raw, ok := has([]byte(instance)); ok && instanceOf(raw).status >= peerv1.Status_PRE_ACCEPTED {
+			return true
+		}
+	}
+	return false
 }
 
 // reached is the largest carstamp of a key that any disk had in an epoch.
