@@ -38,8 +38,8 @@ func (a *acceptor) Stream(stream peerv1.Peers_StreamServer) error {
 	}
 	line := newDelayLine(a.transport.options.OneWayDelay.Of(p.id), a.transport.options.Jitter.Of(p.id), p.deliver)
 	defer line.close()
+	var in inbound
 	for {
-		var in inbound
 		if err := stream.RecvMsg(&in); err != nil {
 			return err
 		}

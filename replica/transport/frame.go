@@ -21,6 +21,7 @@ const (
 // inbound is a frame as it is received: its messages are decoded in chunks that share an allocation.
 type inbound struct {
 	*peerv1.Frame
+	instances instances
 }
 
 // frameCodec decodes inbound frames itself, and leaves all else to the common codec.
@@ -35,14 +36,15 @@ func (c frameCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer buffer.Free()
 	in.Frame = &peerv1.Frame{}
-	if err := decode(buffer.ReadOnlyData(), in.Frame); err != nil {
+	if err := in.decode(buffer.ReadOnlyData()); err != nil {
 		return fmt.Errorf("transport: decode frame: %w", err)
 	}
 	return nil
 }
 
 // decode reads an encoded frame into an empty one.
-func decode(data []byte, frame *peerv1.Frame) error {
+func (in *inbound) decode(data []byte) error {
+	frame := in.Frame
 	var chunk [chunkMessages][]byte
 	count, size := 0, 0
 	for len(data) > 0 {
@@ -58,7 +60,7 @@ func decode(data []byte, frame *peerv1.Frame) error {
 		case number == 2 && kind == protowire.BytesType:
 			message, _ := protowire.ConsumeBytes(field)
 			if count == chunkMessages || count > 0 && size+len(message) > chunkBytes {
-				if err := decodeChunk(chunk[:count], size, frame); err != nil {
+				if err := in.decodeChunk(chunk[:count], size); err != nil {
 					return err
 				}
 				count, size = 0, 0
@@ -80,11 +82,11 @@ func decode(data []byte, frame *peerv1.Frame) error {
 			return errors.New("a field has the wrong type")
 		}
 	}
-	return decodeChunk(chunk[:count], size, frame)
+	return in.decodeChunk(chunk[:count], size)
 }
 
 // decodeChunk appends messages to the frame, with two allocations for all of them.
-func decodeChunk(encoded [][]byte, size int, frame *peerv1.Frame) error {
+func (in *inbound) decodeChunk(encoded [][]byte, size int) error {
 	if len(encoded) == 0 {
 		return nil
 	}
@@ -93,10 +95,10 @@ func decodeChunk(encoded [][]byte, size int, frame *peerv1.Frame) error {
 	for i, data := range encoded {
 		begin := len(owned)
 		owned = append(owned, data...)
-		if err := messages[i].UnmarshalVTUnsafe(owned[begin:len(owned):len(owned)]); err != nil {
+		if err := in.instances.decode(owned[begin:len(owned):len(owned)], &messages[i]); err != nil {
 			return err
 		}
-		frame.Messages = append(frame.Messages, &messages[i])
+		in.Messages = append(in.Messages, &messages[i])
 	}
 	return nil
 }

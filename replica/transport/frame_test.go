@@ -18,7 +18,12 @@ func sample(messages int) *peerv1.Frame {
 			Key: fmt.Append(nil, i), Present: i%2 == 0, Value: make([]byte, 300*(i%30)),
 			Instance: &peerv1.Instance{
 				Id:       &peerv1.InstanceID{Writer: 9, Number: uint64(i)},
-				Commands: []*peerv1.Command{{Function: "add.v1", Args: [][]byte{{1}}}},
+				Commands: []*peerv1.Command{{Function: "add.v1", Args: [][]byte{{1}}}, {Session: 7, Number: 3}}[:i%3],
+				Deps:     []*peerv1.InstanceID{{Writer: 8, Number: 1}, {Writer: 9, Number: uint64(i)}}[i%3:],
+				Answers:  []*peerv1.Answer{{Present: true, Value: []byte{2}}}[i%2:],
+				State:    []*peerv1.KeyState{nil, {Count: uint64(i)}}[i%2],
+				Ballot:   uint64(i) << 16, AcceptedBallot: uint64(i), Status: peerv1.Status(i % 6), Agreed: i%2 == 0,
+				Seq: uint64(i), Alone: i%3 == 0,
 			},
 		})
 	}
@@ -79,6 +84,11 @@ func FuzzDecode(f *testing.F) {
 		}
 		if len(again.Messages) != len(want.Messages) || again.Ping != want.Ping || again.Pong != want.Pong {
 			t.Fatalf("read %v, protobuf reads %v", again, want)
+		}
+		for i, m := range in.Messages {
+			if !proto.Equal(m.Instance, want.Messages[i].Instance) {
+				t.Fatalf("read %v, protobuf reads %v", m, want.Messages[i])
+			}
 		}
 	})
 }
