@@ -67,7 +67,8 @@ func (p *coordinator) propose(o *object) {
 			return
 		}
 		i := p.instance(o, instanceID{writer, o.number(writer) + 1})
-		d := &coordination{instance: i, own: true, phase: preAccepting, op: p.Op()}
+		d := p.began.New()
+		d.instance, d.own, d.phase, d.op = i, true, preAccepting, p.Op()
 		i.coordination, o.mine = d, append(o.mine, d)
 		d.requests = o.takeBatch(&p.Config.Tuning)
 		for _, r := range d.requests {

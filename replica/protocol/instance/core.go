@@ -61,7 +61,7 @@ func New(b *base.Base, options Options) *Core {
 		live:    list.New(),
 	}
 	s.loadInstances()
-	return &Core{recovery: recovery{coordinator{s, acceptor{s}, executor{s}, clients{s}}}}
+	return &Core{recovery: recovery{coordinator{s, acceptor{s}, executor{store: s}, clients{s}}}}
 }
 
 // Submit starts an operation, as a command. Its kind and its function are known.
@@ -71,7 +71,9 @@ func (p *Core) Submit(r protocol.Request) {
 		return
 	}
 	o := p.object([]byte(r.Operation.Key))
-	o.queue = append(o.queue, &request{Request: r})
+	q := p.requests.New()
+	q.Request = r
+	o.queue = append(o.queue, q)
 	p.propose(o)
 	p.letRest(o)
 }

@@ -13,7 +13,10 @@ import (
 
 // executor executes committed instances. A key's state after them is a KeyState, whose fields are explained where they
 // are defined (api/peer/v1/instance.proto).
-type executor struct{ *store }
+type executor struct {
+	*store
+	roots []*instance `digest:"-"` // of one call of executeOne
+}
 
 // executeOne executes the first component that is ready, and returns it, or nil if there is none: strongly connected
 // components in the order of the graph, and within one by (seq, number, writer), which is the same everywhere. Ready is a
@@ -24,7 +27,8 @@ type executor struct{ *store }
 // writes may know that it did. What is answered after it was *executed*, that is, after everything it depends on was
 // committed, needs no seq, since what begins later can't enter its component. So Gryff's rmws have none.
 func (p *executor) executeOne(o *object) []*instance {
-	for _, root := range slices.Clone(o.instances) { // needs may add what it misses
+	p.roots = append(p.roots[:0], o.instances...) // needs may add what it misses
+	for _, root := range p.roots {
 		if root.status != peerv1.Status_COMMITTED {
 			continue
 		}
@@ -56,7 +60,8 @@ func (p *executor) ready(root *instance) []*instance {
 		return nil
 	}
 	if len(needs) == 0 {
-		return []*instance{root} // as almost always
+		root.alone[0] = root
+		return root.alone[:] // as almost always
 	}
 	var stack []*instance
 	numbers := map[*instance]int{} // positions on the stack, from 1; never ranged over
@@ -132,12 +137,18 @@ func (p *executor) askAbout(missing, dependent *instance) {
 // executeInstance is EXECUTE of algorithm 4, for each command of the batch.
 func (p *executor) executeInstance(i *instance) {
 	o := i.object
-	state := successor(o.state)
-	execution := &peerv1.Executed{Id: &peerv1.InstanceID{Writer: uint64(i.id.writer), Number: i.id.number}}
-	kept := &peerv1.Executed{Id: execution.Id}
+	state := o.state
+	if o.shared {
+		state, o.shared = successor(state), false
+		state.Previous = wire.Record(wire.OfRecord(state.Previous))
+	}
+	made := newExecution(i)
+	execution := &made.Executed
+	kept := execution
 	o.duels = max(o.duels-1, 0)
 	if i.reads() {
 		// It leaves its number in the state, so that it is never executed again, and nothing of what it returned.
+		kept = &peerv1.Executed{Id: execution.Id}
 		execution.Answers = slices.Repeat([]*peerv1.Answer{wire.Answer(wire.OfRecord(state.Previous))}, len(i.commands))
 		kept.Answers = slices.Repeat([]*peerv1.Answer{session.Forgotten}, len(i.commands))
 		kept.Reads = o.execution(i.id.writer).GetReads() + 1
@@ -149,10 +160,15 @@ func (p *executor) executeInstance(i *instance) {
 		for _, c := range i.commands {
 			execution.Answers = append(execution.Answers, p.executeCommand(state, &current, i.id.writer, c))
 		}
-		state.Previous = wire.Record(current)
+		if state.Previous == nil {
+			state.Previous = &peerv1.RegisterRecord{}
+		}
+		wire.PutRecord(state.Previous, current)
 		state.Count++
 		state.Seq = max(state.Seq, i.seq)
-		kept.Answers = session.Bounded(execution.Answers)
+		if bounded := session.Bounded(execution.Answers); &bounded[0] != &execution.Answers[0] {
+			kept = &peerv1.Executed{Id: execution.Id, Answers: bounded}
+		}
 		p.apply(o.key, current)
 	}
 	// In a component a later instance of the same writer can come first, by seq: this one was begun before, and recovered
@@ -167,6 +183,20 @@ func (p *executor) executeInstance(i *instance) {
 	o.state = state
 	p.saveState(o)
 	p.conclude(i, execution)
+}
+
+// execution is what executing one instance leaves in the state of its key, in one allocation.
+type execution struct {
+	peerv1.Executed
+	id    peerv1.InstanceID
+	first [1]*peerv1.Answer
+}
+
+func newExecution(i *instance) *execution {
+	e := &execution{}
+	e.id.Writer, e.id.Number = uint64(i.id.writer), i.id.number
+	e.Id, e.Answers = &e.id, e.first[:0]
+	return e
 }
 
 // executeCommand makes current what it is after a command that is no read.
@@ -243,7 +273,7 @@ func (p *executor) install(o *object, theirs *peerv1.KeyState) (covered []*insta
 		p.apply(o.key, wire.OfRecord(state.Previous))
 	}
 	p.Took(pathStateInstalled)
-	o.state = state
+	o.state, o.shared = state, true // it has parts of theirs
 	p.saveState(o)
 	for _, i := range o.instances {
 		if i.id.number <= o.executed(i.id.writer) {
@@ -256,8 +286,8 @@ func (p *executor) install(o *object, theirs *peerv1.KeyState) (covered []*insta
 	return covered, true
 }
 
-// successor is a state to change. A state that was sent never changes, nor does what it refers to, but for the
-// lists that are copied here.
+// successor is a state to change. A state that others refer to never changes, nor does what any state refers to, but for
+// the lists that are copied here.
 func successor(s *peerv1.KeyState) *peerv1.KeyState {
 	return &peerv1.KeyState{
 		Previous: s.Previous, Count: s.Count, Horizon: s.Horizon, HorizonSession: s.HorizonSession, Seq: s.Seq,

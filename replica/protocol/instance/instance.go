@@ -62,8 +62,11 @@ func (v vector) with(id instanceID) vector {
 	return v
 }
 
-// join is a copy, joined with w.
+// join is v if it has all of w, or a copy joined with w.
 func (v vector) join(w vector) vector {
+	if !slices.ContainsFunc(w, func(id instanceID) bool { return v.of(id.writer) < id.number }) {
+		return v
+	}
 	v = v.copyFor(len(w))
 	for _, id := range w {
 		v.add(id)
@@ -119,6 +122,7 @@ type instance struct {
 	silent    bool   // this member has not voted on it: nobody waits to hear that it is executed here, until they ask
 	forgotten bool   // executed and dropped from the object; the coordination alone still refers to it
 	element   *list.Element
+	alone     [1]*instance `digest:"-"` // itself, where it is a component of the graph
 
 	reportTo     view.MemberID    // the sender of Commit, which counts executions
 	coordination *coordination    // nil: this member neither proposed the instance nor recovers it
@@ -133,6 +137,7 @@ type object struct {
 	instances []*instance      // by (writer, number)
 	mine      []*coordination  // what this member proposed and has not finished, at most one for each lane
 	queue     []*request
+	shared    bool // a message refers to the state, or to parts of it
 	size      int  // of the state's record
 	resting   bool // it is in store.resting
 	duels     int  // recoveries that another one overtook, less the instances executed since: see scheduleRecovery

@@ -28,6 +28,10 @@ type store struct {
 
 	restored int // instances that the process began with and has not executed
 
+	made     slab.Of[instance]
+	began    slab.Of[coordination]
+	requests slab.Of[request]
+
 	parts slab.Of[peerv1.Instance]
 	ids   slab.Of[peerv1.InstanceID]
 	named slab.List[*peerv1.InstanceID]
@@ -102,7 +106,8 @@ func (p *store) instance(o *object, id instanceID) *instance {
 	if i := o.find(id); i != nil {
 		return i
 	}
-	i := &instance{object: o, id: id, since: p.Config.View.Epoch}
+	i := p.made.New()
+	i.object, i.id, i.since = o, id, p.Config.View.Epoch
 	i.element = p.live.PushBack(i)
 	p.scheduleRecovery(i)
 	at, _ := slices.BinarySearchFunc(o.instances, id, func(i *instance, id instanceID) int {
@@ -285,7 +290,7 @@ func (p *store) executedMessage(o *object, id instanceID, op uint64, state bool)
 		m.Instance.Answers = e.Answers
 	}
 	if state {
-		m.Instance.State = o.state
+		m.Instance.State, o.shared = o.state, true
 	}
 	return m
 }

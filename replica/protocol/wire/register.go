@@ -22,10 +22,15 @@ func Of(m *peerv1.Message) register.Versioned {
 
 // Record is a register as it is kept on disk.
 func Record(v register.Versioned) *peerv1.RegisterRecord {
-	return &peerv1.RegisterRecord{
-		Timestamp: v.Carstamp.Timestamp, Writer: uint64(v.Carstamp.Writer), Rmws: v.Carstamp.RMWs,
-		Present: v.Value.Present(), Value: v.Value,
-	}
+	r := &peerv1.RegisterRecord{}
+	PutRecord(r, v)
+	return r
+}
+
+// PutRecord has a record tell of a register.
+func PutRecord(r *peerv1.RegisterRecord, v register.Versioned) {
+	r.Timestamp, r.Writer, r.Rmws = v.Carstamp.Timestamp, uint64(v.Carstamp.Writer), v.Carstamp.RMWs
+	r.Present, r.Value = v.Value.Present(), v.Value
 }
 
 // OfRecord is the register of a record; of nil, one that was never written.
