@@ -44,8 +44,10 @@ const guestFor = 4
 func (p *Protocol) lose(o *object, d *instance) {
 	d.highest = max(d.highest, d.replies.promised())
 	p.Lose(&d.lost, d.began)
-	if o.mine != nil {
-		o.mine.lost = d.lost
+	for _, b := range d.batches {
+		if o.isMine(b) {
+			b.lost = d.lost
+		}
 	}
 	o.lead = lead{}
 	if d.lost.Ballots == 1 && d.stage == preparing && (p.options.Insist || !d.replies.contended()) {
@@ -55,10 +57,13 @@ func (p *Protocol) lose(o *object, d *instance) {
 	p.Took(pathContention)
 	o.hot = p.Now.Add(hotFor * p.patience())
 	to := p.proposerOf(o)
-	if b := o.mine; to != p.Config.Self && len(d.batches) == 1 && d.batches[0] == b {
+	others := slices.ContainsFunc(d.batches, func(b *batch) bool { return !o.isMine(b) })
+	if to != p.Config.Self && len(d.batches) > 0 && !others {
 		o.instance = nil
-		b.trips += d.trips
-		p.hand(o, b, to)
+		for _, b := range d.batches {
+			b.trips += d.trips
+			p.hand(o, b, to)
+		}
 		return
 	}
 	most := uint64(1) << min(d.lost.Ballots, 5)
@@ -149,7 +154,8 @@ func (p *Protocol) tickHanded(o *object, b *batch) {
 // onHand takes a batch of another member.
 func (p *Protocol) onHand(from view.MemberID, m *peerv1.Message) {
 	author := register.Writer(m.GetInstance().GetId().GetWriter())
-	if author.Member() != uint32(from) || author.Incarnation() != uint32(p.Incarnations.Of(from))&0xffff || len(m.Instance.Commands) == 0 {
+	if author.Member() != uint32(from) || author.Incarnation() != uint32(p.Incarnations.Of(from))&0xffff ||
+		author.Boot() >= lanes || len(m.Instance.Commands) == 0 {
 		return
 	}
 	o := p.object(m.Key)
@@ -163,7 +169,7 @@ func (p *Protocol) onHand(from view.MemberID, m *peerv1.Message) {
 			return
 		}
 	}
-	o.guests = slices.DeleteFunc(o.guests, func(b *batch) bool { return b.from == from && !proposed(b) })
+	o.guests = slices.DeleteFunc(o.guests, func(b *batch) bool { return b.author == author && !proposed(b) })
 	o.guests = append(o.guests, &batch{
 		author: author, number: number, commands: m.Instance.Commands, from: from, op: m.Op,
 		until: p.Now.Add(guestFor * p.patience()),
@@ -184,11 +190,16 @@ func (p *Protocol) handBack(o *object, b *batch, answers []*peerv1.Answer) {
 // longer.
 func (p *Protocol) onHanded(m *peerv1.Message) {
 	o := p.objects[string(m.Key)]
-	if o == nil || o.mine == nil || o.mine.op != m.Op {
+	if o == nil {
 		p.Took(base.PathStale)
 		return
 	}
-	b := o.mine
+	at := slices.IndexFunc(o.mine, func(b *batch) bool { return b.op == m.Op && m.Op != 0 })
+	if at < 0 {
+		p.Took(base.PathStale)
+		return
+	}
+	b := o.mine[at]
 	switch {
 	case m.Instance == nil && b.to != 0:
 		p.Took(pathStillHanded)

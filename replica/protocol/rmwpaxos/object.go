@@ -32,7 +32,7 @@ type request struct {
 type object struct {
 	key      []byte
 	queue    []*request // updates, and reads that help, that are in no batch yet
-	mine     *batch     // this member's batch in progress; at most one, so that its number is enough to recognise it
+	mine     []*batch   // this member's batches in progress: one of each lane at most, and one at most that it proposes
 	guests   []*batch   // of others, that have handed them over and wait
 	instance *instance  // in progress
 	lead     lead
@@ -105,10 +105,7 @@ func (p *Protocol) advanceLater(o *object) {
 }
 
 func (o *object) pending() int {
-	n := len(o.queue) + len(o.guests)
-	if o.mine != nil {
-		n++
-	}
+	n := len(o.queue) + len(o.mine) + len(o.guests)
 	if o.instance != nil {
 		n++
 	}
@@ -170,7 +167,7 @@ func (p *Protocol) list(o *object) {
 
 func (p *Protocol) tickObject(o *object) {
 	o.queue = slices.DeleteFunc(o.queue, func(r *request) bool { return p.expire(r, false) })
-	if b := o.mine; b != nil {
+	for _, b := range slices.Clone(o.mine) {
 		b.resuming = false
 		waits := false
 		for k, r := range b.requests {
@@ -191,8 +188,10 @@ func (p *Protocol) tickObject(o *object) {
 			p.drop(o, b)
 		}
 	}
-	if b := o.mine; b != nil && b.to != 0 {
-		p.tickHanded(o, b)
+	for _, b := range o.mine {
+		if b.to != 0 {
+			p.tickHanded(o, b)
+		}
 	}
 	if d := o.instance; d != nil {
 		p.tickInstance(o, d)
@@ -202,9 +201,7 @@ func (p *Protocol) tickObject(o *object) {
 
 // drop forgets a batch for which nobody waits. What it led to may still be agreed on.
 func (p *Protocol) drop(o *object, b *batch) {
-	if o.mine == b {
-		o.mine = nil
-	}
+	o.remove(b)
 	o.guests = slices.DeleteFunc(o.guests, func(g *batch) bool { return g == b })
 	b.dropped = true
 	d := o.instance
@@ -220,6 +217,14 @@ func (p *Protocol) drop(o *object, b *batch) {
 	}
 }
 
+// remove takes a batch of this member's out: it is over.
+func (o *object) remove(b *batch) {
+	o.mine = slices.DeleteFunc(o.mine, func(m *batch) bool { return m == b })
+}
+
+// isMine reports whether a batch is of this member, and not over.
+func (o *object) isMine(b *batch) bool { return slices.Contains(o.mine, b) }
+
 // expire ends a request whose deadline has passed, and reports whether it has ended. What has left this member may take
 // effect yet.
 func (p *Protocol) expire(r *request, left bool) bool {
@@ -231,8 +236,27 @@ func (p *Protocol) expire(r *request, left bool) bool {
 	return true
 }
 
-// takeBatch makes a batch of what waits.
-func (p *Protocol) takeBatch(o *object) *batch {
+// lanes is how many batches of a key a member may have in progress. Where another one proposes for all, the next batch
+// need not wait until the one before has come back. A lane has an author of its own, whose batches follow each other, so
+// that the number of the last one is enough to recognise it.
+const lanes = 4
+
+// freeLane is the author of the first lane that no batch is in; false: there is none.
+func (p *Protocol) freeLane(o *object) (register.Writer, bool) {
+	for k := range register.Writer(lanes) {
+		if !slices.ContainsFunc(o.mine, func(b *batch) bool { return b.author == p.author+k }) {
+			return p.author + k, true
+		}
+	}
+	return 0, false
+}
+
+// takeBatch makes a batch of what waits, unless one of this member's waits here, too, or all lanes are in use.
+func (p *Protocol) takeBatch(o *object) {
+	author, free := p.freeLane(o)
+	if !free || len(o.queue) == 0 || slices.ContainsFunc(o.mine, func(b *batch) bool { return b.to == 0 }) {
+		return
+	}
 	size, n, most := 0, 0, cmp.Or(p.Config.Tuning.Batch, batchCommands)
 	for n < len(o.queue) && n < most && size < batchBytes {
 		size += len(o.queue[n].Operation.Value)
@@ -242,7 +266,7 @@ func (p *Protocol) takeBatch(o *object) *batch {
 		n++
 	}
 	p.nextHand++
-	b := &batch{author: p.author, number: p.nextHand, requests: o.queue[:n:n]}
+	b := &batch{author: author, number: p.nextHand, requests: o.queue[:n:n]}
 	for _, r := range b.requests {
 		op := r.Operation
 		if p.options.AtLeastOnce {
@@ -251,7 +275,7 @@ func (p *Protocol) takeBatch(o *object) *batch {
 		b.commands = append(b.commands, command(op))
 	}
 	o.queue = o.queue[n:]
-	return b
+	o.mine = append(o.mine, b)
 }
 
 // Names of commands that are no rmws: those have a version.

@@ -50,18 +50,19 @@ func (d *instance) begin(s stage, op uint64) {
 // advance begins what waits for a key, unless something is in progress.
 func (p *Protocol) advance(o *object) {
 	defer p.release(o)
-	if o.mine == nil && len(o.queue) > 0 {
-		o.mine = p.takeBatch(o)
-	}
 	if o.pending() == 0 {
 		return
 	}
 	p.list(o)
 	if o.instance != nil {
-		return
+		return // what comes until it has ended goes together
 	}
+	p.takeBatch(o)
 	d := &instance{}
-	if b := o.mine; b != nil && b.to == 0 && !b.resuming {
+	for _, b := range o.mine {
+		if b.to != 0 || b.resuming {
+			continue
+		}
 		if to := p.proposerOf(o); to != p.Config.Self && p.Now < o.hot && !b.stays {
 			p.hand(o, b, to)
 		} else {

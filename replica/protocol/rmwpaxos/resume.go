@@ -11,8 +11,9 @@ import (
 
 // resume is a protocol.Resume: it names the batch that carries an update.
 type resume struct {
-	batch   uint64 // its number
-	command int    // the update's place in the batch, from 0
+	author  register.Writer // its lane's
+	batch   uint64          // its number
+	command int             // the update's place in the batch, from 0
 }
 
 // Unfinished implements protocol.Machine. Reads begin again, and so do batches that have not left this member. One that
@@ -30,10 +31,10 @@ func (p *Protocol) Unfinished() []protocol.Request {
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.objects)) {
 		o := p.objects[key]
-		if b := o.mine; b != nil {
+		for _, b := range o.mine {
 			for k, r := range b.requests {
 				if b.left && r != nil && r.Operation.Kind != register.Read {
-					list(r, resume{b.number, k})
+					list(r, resume{b.author, b.number, k})
 				} else {
 					list(r, nil)
 				}
@@ -51,15 +52,16 @@ func (p *Protocol) Unfinished() []protocol.Request {
 	return unfinished
 }
 
-// resume puts an update into the batch that carried it in an earlier view: of a key there was one. It begins with the
-// next Tick, when all its requests are back. The numbers of this process are higher, so it comes before all others.
+// resume puts an update into the batch that carried it in an earlier view. That begins with the next Tick, when all its
+// requests are back. The numbers of this process are higher, so it comes before all others of its lane.
 func (p *Protocol) resume(o *object, r protocol.Request, done resume) {
-	b := o.mine
-	if b == nil {
+	at := slices.IndexFunc(o.mine, func(b *batch) bool { return b.number == done.batch })
+	if at < 0 {
 		p.Took(pathResumed)
-		b = &batch{author: p.author, number: done.batch, left: true, resuming: true}
-		o.mine = b
+		at = len(o.mine)
+		o.mine = append(o.mine, &batch{author: done.author, number: done.batch, left: true, resuming: true})
 	}
+	b := o.mine[at]
 	for len(b.commands) <= done.command { // answers are told apart by their places
 		b.commands = append(b.commands, &peerv1.Command{Function: noCommand})
 		b.requests = append(b.requests, nil)

@@ -129,8 +129,8 @@ func (p *Protocol) finish(o *object, d *instance, answers [][]*peerv1.Answer) {
 		told := b.recall(answers[i])
 		switch {
 		case b.dropped:
-		case b == o.mine:
-			o.mine = nil
+		case o.isMine(b):
+			o.remove(b)
 			p.answer(o, b, told)
 		default:
 			p.handBack(o, b, told)

@@ -59,10 +59,11 @@ func RememberBatch(
 	})
 }
 
-// lastOf finds the last batch of a member.
+// lastOf finds the last batch of a member's lane: the low bits of an author, of which a process has any number.
 func lastOf(state *peerv1.KeyState, author register.Writer) (at int, found bool) {
-	return slices.BinarySearchFunc(state.Executed, author.Member(), func(e *peerv1.Executed, member uint32) int {
-		return cmp.Compare(register.Writer(e.GetId().GetWriter()).Member(), member)
+	return slices.BinarySearchFunc(state.Executed, author, func(e *peerv1.Executed, author register.Writer) int {
+		w := register.Writer(e.GetId().GetWriter())
+		return cmp.Or(cmp.Compare(w.Member(), author.Member()), cmp.Compare(w.Boot(), author.Boot()))
 	})
 }
 
