@@ -71,6 +71,8 @@ func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 		{"rmwpaxos/any-attempt", copies, 0, 2000},
 		{"rmwpaxos/forget-batches", many, 0, 2000},
 		{"rmwpaxos/forget-sessions", many, 0, 2000},
+		{"rmwpaxos/one-author", many, 0, 2000},
+		{"session/batch-by-member", many, 0, 2000},
 		{"rmwpaxos/adopt-blindly", changes, 0, 2000},
 		{"rmwpaxos/resume-as-new", changes, 0, 500},
 		{"member/vote-at-once", wipes, 0, 500},
