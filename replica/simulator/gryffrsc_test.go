@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/georegister/georegister/replica/simulator/check"
@@ -22,9 +23,14 @@ func sessions(faults []faults.Kind) schedule.Options {
 
 func TestGryffRSCSurvives(t *testing.T) {
 	t.Parallel()
+	// Who starts again asks who has executed what it had voted for, and so seldom hears of a commit in a recovery. The
+	// schedules of EPaxos show what comes of one.
+	paths := slices.DeleteFunc(append(gryff.PathsRSC(), sessionPaths()...), func(path string) bool {
+		return path == "recover.committed"
+	})
 	survivesEach(t, Search{
 		Start: Member(gryff.FactoryRSC), First: 1, Seeds: seedsFor(t), Options: sessions(sameMembers()),
-	}, []int{3, 5}, append(gryff.PathsRSC(), sessionPaths()...))
+	}, []int{3, 5}, paths)
 }
 
 func TestGryffRSCSurvivesChanges(t *testing.T) {
