@@ -144,6 +144,8 @@ func TestAMemberSaysWhatItHas(t *testing.T) {
 	register := func(kind peerv1.Kind, timestamp uint64) *peerv1.Message {
 		return &peerv1.Message{Kind: kind, Key: []byte("k"), Timestamp: timestamp}
 	}
+	unknown, asked := about(peerv1.Kind_EXECUTED, instance(0, 0)), about(peerv1.Kind_EXECUTED, instance(0, 0))
+	unknown.Key, asked.Op = []byte("l"), 3
 	for name, c := range map[string]struct {
 		says *peerv1.Message
 		want string
@@ -159,7 +161,9 @@ func TestAMemberSaysWhatItHas(t *testing.T) {
 		"an instance's ballot":     {about(peerv1.Kind_PREPARE, instance(0, 4)), ""},
 		"a ballot of its own":      {about(peerv1.Kind_PREPARE, instance(0, 5)), "promise"},
 		"that it has voted":        {about(peerv1.Kind_PREPARE_OK, instance(peerv1.Status_ACCEPTED, 4)), "status"},
-		"what it has not executed": {about(peerv1.Kind_EXECUTED, instance(0, 0)), "status"},
+		"what it has voted for":    {about(peerv1.Kind_EXECUTED, instance(0, 0)), ""},
+		"what it has not voted on": {unknown, "status"},
+		"what it has not executed": {asked, "status"},
 		"a final tag":              {gus(peerv1.Kind_GUS_READ, 4, &peerv1.Gus{Final: true, Held: true}), ""},
 		"a final tag, not held":    {gus(peerv1.Kind_GUS_READ, 4, &peerv1.Gus{Final: true}), "not that it holds it"},
 		"a final answer, not held": {gus(peerv1.Kind_GUS_READ_REPLY, 4, &peerv1.Gus{Final: true}), "not that it holds it"},
