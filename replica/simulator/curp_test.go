@@ -148,6 +148,11 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"curp/serve-uncommitted", nil, 50, 500, check.Breach},
 		{"curp/follow-at-once", directed.MastersBack, 60, 500, check.Stuck}, // nobody has what is to be recovered
 		{"curp/stale-unsynced", directed.LostMasters, 60, 500, check.Stale},
+		{"curp/stale-unapplied", directed.LostMasters, 0, 500, check.Stale},
+		{"curp/read-unapplied", nil, 0, 500, ""},
+		{"store/trim-unapplied", nil, 0, 300, ""},
+		{"store/unmake-any", nil, 0, 300, ""},
+		{"store/unmake-copied", nil, 0, 500, check.Breach},
 		{"curp/stale-without-lease", directed.LostMasters, 0, 500, check.Stale},
 		{"curp/stale-syncs", directed.LostMasters, 690, 1000, check.Stale},
 		{"curp/ignore-term", directed.LostMasters, 600, 500, ""},

@@ -20,6 +20,7 @@ import (
 // comparing are the flags of `bench protocols`.
 type comparing struct {
 	binary, dir, protocols, durability string
+	operations                         string
 	clients, depth, keys, values       int
 	rounds                             int
 	warmup, duration                   time.Duration
@@ -30,6 +31,7 @@ type contender struct {
 	can       capability.Protocol
 	cluster   *dev.Cluster
 	addresses []string // of the Redis listeners, by site
+	servers   []int    // process ids of members and witnesses
 }
 
 // writable are the protocols that have plain writes, by which clusters are filled.
@@ -49,6 +51,7 @@ func measureProtocols(ctx context.Context, args []string) (err error) {
 	set.StringVar(&f.dir, "dir", os.TempDir(), "where the members keep their data; it should be a real disk")
 	set.StringVar(&f.protocols, "protocols", strings.Join(writable(), ","),
 		"the protocols, comma separated; ratios are to the first")
+	set.StringVar(&f.operations, "operations", "read,write,rmw", "what is measured, comma separated")
 	set.StringVar(&f.durability, "durability", "Sync", "of the members; CURP has no other")
 	set.IntVar(&f.clients, "clients", typical, "how many clients, spread over the members")
 	set.IntVar(&f.depth, "depth", 1, "how many operations a client sends together")
@@ -101,8 +104,11 @@ func (f comparing) start(ctx context.Context, data, name string) (*contender, er
 		return nil, err
 	}
 	c := &contender{can: can, cluster: cluster}
-	for _, address := range redisAddresses(ctx, cluster) { // order is irrelevant: clients are spread evenly
-		c.addresses = append(c.addresses, address)
+	for _, o := range cluster.Observe(ctx) {
+		c.addresses, c.servers = append(c.addresses, o.Redis), append(c.servers, o.PID)
+		if o.Witness != nil {
+			c.servers = append(c.servers, o.Witness.PID)
+		}
 	}
 	options, err := f.options(c, register.Write)
 	if err == nil {
@@ -119,6 +125,7 @@ func (f comparing) options(c *contender, kind register.Kind) (bench.Options, err
 	return bench.Options{
 		Dialer: dialer, Addresses: c.addresses, Clients: f.clients, Depth: f.depth,
 		Kinds: []register.Kind{kind}, Keys: f.keys, ValueBytes: f.values, Warmup: f.warmup, Duration: f.duration,
+		Servers: c.servers,
 	}, err
 }
 
@@ -129,7 +136,7 @@ func (f comparing) compare(ctx context.Context, all []*contender) error {
 		results := make([][]bench.Result, len(all))
 		for range f.rounds {
 			for i, c := range all {
-				if c.can.CheckOperation(kind) != nil {
+				if !slices.Contains(split(f.operations), kind.String()) || c.can.CheckOperation(kind) != nil {
 					continue
 				}
 				options, err := f.options(c, kind)
@@ -141,22 +148,22 @@ func (f comparing) compare(ctx context.Context, all []*contender) error {
 					return fmt.Errorf("%s, %s: %w", c.can.Name, kind, err)
 				}
 				results[i] = append(results[i], result)
-				fmt.Fprintf(os.Stderr, "%s, %s: %.0f/s, p50 %s, p99 %s\n", c.can.Name, kind, result.Throughput(),
-					result.P50, result.P99)
+				fmt.Fprintf(os.Stderr, "%s, %s: %.0f/s, p50 %s, p99 %s, CPU %s\n", c.can.Name, kind,
+					result.Throughput(), result.P50, result.P99, result.CPUPerOperation())
 			}
 		}
 		var first bench.Result
 		for i := range all {
 			if len(results[i]) == 0 {
-				lines[i] += " - | - | - | - |"
+				lines[i] += " - | - | - | - | - |"
 				continue
 			}
 			middle := medianOf(results[i])
 			if i == 0 {
 				first = middle
 			}
-			lines[i] += fmt.Sprintf(" %.0f | %s | %.1f | %.1f |", middle.Throughput(), ratio(middle, first),
-				ms(middle.P50), ms(middle.P99))
+			lines[i] += fmt.Sprintf(" %.0f | %s | %.1f | %.1f | %.0f |", middle.Throughput(), ratio(middle, first),
+				ms(middle.P50), ms(middle.P99), float64(middle.CPUPerOperation().Nanoseconds())/1e3)
 		}
 	}
 	for i, c := range all {

@@ -6,7 +6,7 @@ import (
 )
 
 // backup is a backup or a learner of the view's term. It stores the entries that it receives, and applies them to its
-// state once the master has told it that all backups have them: what one backup applied, none will miss.
+// state some time after the master has told it that all backups have them: what one backup applied, none will miss.
 type backup struct {
 	*member
 	waiting     bool               // for the master of the term, which has confirmed its view
@@ -26,6 +26,7 @@ type backup struct {
 // no entry for it waits here of which it is not known whether all backups have it. One reader could see such an update
 // here, and the next one miss it at another backup.
 func (b *backup) mayRead(key []byte) bool {
+	b.applyTo(key)
 	return b.Now < b.leaseUntil && b.attached && b.unapplied[string(key)] == 0
 }
 
@@ -35,7 +36,14 @@ func (b *backup) mayRead(key []byte) bool {
 // gave it: no update that the backup's state lacks was executed before that. No later master did so either, as this one
 // had its lease; so the backup's own lease would say nothing more here.
 func (b *backup) mayReadStale(seen uint64) bool {
-	return b.attached && b.Now < b.staleUntil && b.store.Own.Applied >= seen
+	return b.attached && b.Now < b.staleUntil && b.store.Commit >= seen
+}
+
+// applyTo has the state have what all backups have of a key.
+func (b *backup) applyTo(key []byte) {
+	if b.unapplied[string(key)] > 0 && !b.store.Own.Copying {
+		b.apply()
+	}
 }
 
 // wantsLease reports whether reads were tried here lately.
@@ -73,9 +81,14 @@ func (b *backup) learnCommit(commit uint64) {
 		s.Commit, s.Own.Commit = commit, commit
 		s.Note()
 	}
-	if s.Own.Copying || s.Own.Applied >= s.Commit {
-		return
+	if !s.Own.Copying && s.Due(s.Commit) {
+		b.apply()
 	}
+}
+
+// apply makes what all backups have part of the state.
+func (b *backup) apply() {
+	s := b.store
 	b.forget(s.ApplyUpTo(s.Commit))
 	if s.Own.Applied >= s.Own.Through {
 		s.Own.Through = 0

@@ -80,7 +80,7 @@ func (b *backup) onSync(from view.MemberID, m *peerv1.Message) {
 func (b *backup) agree(same, start uint64) {
 	switch s := b.store; {
 	case s.Own.Copying:
-	case max(s.Own.Applied, s.Own.Through) > same && s.Last() > same, s.Last() < start, same < s.Floor:
+	case max(s.Own.Applied, s.Commit, s.Own.Through) > same && s.Last() > same, s.Last() < start, same < s.Floor:
 		// The state has what this master never had, or lacks what it does not keep any more.
 		b.beginCopy()
 	case same < s.Last():

@@ -31,7 +31,8 @@ func (c *coordinator) readStale(o *operation) {
 		return
 	}
 	c.Took(pathReadStaleLocal)
-	c.finish(o, answered(c.store.Read(o.Key, c.store.Own.Applied), o.Trips, true))
+	c.backup.applyTo(o.Key)
+	c.finish(o, answered(c.store.Read(o.Key, c.store.Commit), o.Trips, true))
 }
 
 // readHere begins to read this backup. The witness is asked first (appendix A.1): an update that it does not have any
@@ -63,7 +64,7 @@ func (c *coordinator) onCheckReply(from view.MemberID, w *witnessv1.Message) {
 		return
 	}
 	c.Took(pathReadLocal)
-	c.finish(o, answered(c.store.Read(o.Key, c.store.Own.Applied), o.Trips, true))
+	c.finish(o, answered(c.store.Read(o.Key, c.store.Commit), o.Trips, true))
 }
 
 // readAtMaster asks the master. A backup that would rather read here asks for a lease with it.

@@ -249,9 +249,13 @@ func (r *replication) settled() uint64 {
 	return r.base
 }
 
-// settle makes what is settled part of the state.
+// settle notes what is settled, and makes it part of the state in time.
 func (r *replication) settle() {
-	if r.store.Own.Commit = max(r.store.Own.Commit, r.settled()); r.store.Own.Applied < r.settled() {
+	if r.store.Own.Commit < r.settled() {
+		r.store.Own.Commit = r.settled()
+		r.store.Note()
+	}
+	if r.store.Due(r.settled()) {
 		r.store.ApplyUpTo(r.settled())
 	}
 }

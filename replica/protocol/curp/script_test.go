@@ -1,6 +1,7 @@
 package curp_test
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -24,8 +25,9 @@ import (
 // and so on, witnesses w1, w2 and so on. a is the master at first, the next ones are the backups, and all others are
 // learners.
 //
-//	cluster members=3 faults=1 witnesses=1 [disk=manual] [sync=50] [hold=manual] [doubt]
+//	cluster members=3 faults=1 witnesses=1 [disk=manual] [sync=50] [log=512] [hold=manual] [doubt]
 //	                                 doubt: members tell how far their disks are, and ask when they start
+//	                                 log: so many entries of the log stay, and as many are not applied to the state on disk
 //	                                 unless hold=manual, a master that asks who holds its view hears at once that all do, but for former masters that don't
 //	learner c                        what a master and c say to each other, while c is a learner, is shown from now on, and has to be delivered;
 //	                                 of others it arrives at once
@@ -48,7 +50,7 @@ import (
 //	                                 empty: it recovers from nothing; needed: only if its master says that its disk has not what it needs
 //	                                 again: the record of views was lost, and this one is made in place of the newest, with its epoch
 //	configure a                      a takes on the newest view: all if none is named
-//	show a                           its part, and the registers of its state: what a term that serves has synced
+//	show a                           its part, and the registers: what a term that serves has synced
 //	show network
 //	check                            whether what clients saw is linearizable, and no read that may be stale too old or taken back
 
@@ -56,6 +58,7 @@ import (
 type steps struct {
 	*world
 	manual     bool
+	logEntries int  // protocol.Tuning; 0: the default
 	doubted    bool // disks may be older copies
 	copies     map[view.MemberID]protocoltest.Disk
 	holds      bool            // who holds which view is a part of the script
@@ -178,6 +181,8 @@ func (s *steps) cluster(t *testing.T, d *datadriven.TestData) {
 	d.MaybeScanArgs(t, "sync", &after)
 	d.MaybeScanArgs(t, "disk", &disk)
 	d.MaybeScanArgs(t, "hold", &hold)
+	s.logEntries = 0
+	d.MaybeScanArgs(t, "log", &s.logEntries)
 	s.doubted, s.copies = d.HasArg("doubt"), map[view.MemberID]protocoltest.Disk{}
 	s.world = newStepped(t, s, members, faults, witnesses, protocol.Sync{After: after})
 	s.recorder = history.NewRecorder(func() time.Duration { return s.now })
@@ -388,17 +393,48 @@ func (s *steps) show(d *datadriven.TestData) {
 		return
 	}
 	s.printf("%s: %s", name(n.id), describeStanding(n.p.PartitionStatus()))
-	n.journal.Scan([]byte("r"), func(key, raw []byte) bool {
-		if key[0] != 'r' {
-			return false
-		}
+	registers := s.registers(n)
+	for _, key := range slices.Sorted(maps.Keys(registers)) {
 		var record peerv1.RegisterRecord
-		if err := record.UnmarshalVT(raw); err != nil {
+		if err := record.UnmarshalVT(registers[key]); err != nil {
 			s.t.Fatal(err)
 		}
-		s.printf("  %s = %s", key[1:], short(record.Value))
-		return true
-	})
+		s.printf("  %s = %s", key, short(record.Value))
+	}
+}
+
+// registers are the records of a member's registers, as the state on its disk and the log up to what is synced make
+// them.
+func (s *steps) registers(n *node) map[string][]byte {
+	registers := map[string][]byte{}
+	for key, raw := range n.journal.Kind([]byte("r")) {
+		registers[string(key[1:])] = bytes.Clone(raw)
+	}
+	var own peerv1.PartitionRecord
+	raw, _ := n.journal.Get([]byte("P"))
+	if err := own.UnmarshalVT(raw); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, raw := range n.journal.Kind([]byte("L")) {
+		var e peerv1.LogEntry
+		if err := e.UnmarshalVT(raw); err != nil {
+			s.t.Fatal(err)
+		}
+		if e.Index > own.Commit {
+			break
+		}
+		for _, r := range e.Records {
+			if r.Key[0] == 'r' {
+				registers[string(r.Key[1:])] = r.Value
+			}
+		}
+		for _, key := range e.Deleted {
+			if key[0] == 'r' {
+				delete(registers, string(key[1:]))
+			}
+		}
+	}
+	return registers
 }
 
 // newStepped is a world in which nothing happens by itself.

@@ -154,6 +154,7 @@ func (m *master) answerRead(from view.MemberID, msg *peerv1.Message) {
 	reply := m.message(peerv1.Kind_MASTER_READ_REPLY, msg.Op, c)
 	if at > m.store.Commit && msg.Curp.Stale && len(m.partition.Backups) > 0 && m.behind() < shorter(m.Config.Sync.Lease) {
 		m.Took(pathReadStale)
+		m.store.ApplyUpTo(m.store.Commit)
 		c.Answer, c.Commit, at = m.store.ReadApplied(msg.Key, m.store.Commit), m.store.Commit, 0
 	}
 	if at > m.store.Commit {

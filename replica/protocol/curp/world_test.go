@@ -29,6 +29,7 @@ type world struct {
 	now       time.Duration
 	draw      *rand.Rand
 	options   protocol.Sync
+	tuning    protocol.Tuning
 	view      view.View // the newest
 	nodes     []*node   // member i+1 at i
 	witnesses map[view.MemberID]*witness
@@ -119,6 +120,10 @@ func newWorldWith(t *testing.T, s *steps, seed uint64, members, faults, witnesse
 		witnesses: map[view.MemberID]*witness{}, took: map[string]int{},
 		cut: func(_, _ view.MemberID) bool { return false },
 	}
+	w.tuning.LogEntries = []int{0, 1, 4, 16}[seed%4]
+	if s != nil {
+		w.tuning.LogEntries = s.logEntries
+	}
 	w.delay = func() time.Duration { return time.Duration(1+w.draw.IntN(20)) * time.Millisecond }
 	w.disk = func() time.Duration { return time.Duration(w.draw.IntN(4)) * time.Millisecond }
 	w.view = view.View{Cluster: "test", Epoch: 1}
@@ -204,6 +209,7 @@ func (n *node) start(continued bool) {
 			w.took[path]++
 		},
 		Sync:      w.options,
+		Tuning:    w.tuning,
 		Continued: continued && n.p != nil && !n.p.Doubted(), Undoubted: w.stepped != nil && !w.stepped.doubted,
 	}
 	// Others would take a new disk for an older copy of the one that is lost.

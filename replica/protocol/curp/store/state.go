@@ -9,20 +9,58 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// ApplyUpTo makes the log up to an index part of the state, and returns the entries that it applied.
+// Due reports whether the log up to an index, which no later master lacks, is to be applied to the state on disk. The
+// log has it meanwhile, on disk too: of many entries together, a session's record and those of answers that its client
+// has acknowledged are written once or not at all. What former terms left, and what a copy needs, is not put off.
+func (s *Store) Due(index uint64) bool {
+	behind := s.Between(s.Own.Applied, index)
+	return len(behind) > 0 && (uint64(len(behind)) >= s.KeptEntries() || s.Bytes > s.keptBytes() ||
+		behind[0].Term < s.term || s.Own.Through != 0)
+}
+
+// ApplyUpTo makes the log up to an index part of the state on disk, and returns the entries that it applied.
 func (s *Store) ApplyUpTo(index uint64) []*peerv1.LogEntry {
 	entries := s.Between(s.Own.Applied, index)
+	if len(entries) == 0 {
+		return nil
+	}
+	type change struct {
+		value []byte // nil: deleted
+		made  bool   // by these entries: the disk has no such record
+	}
+	changes := map[string]change{}
+	var keys [][]byte // of the changes, as they came
 	for _, e := range entries {
 		for _, r := range e.Records {
-			s.outbox.Journal.Put(r.Key, r.Value)
+			c, known := changes[string(r.Key)]
+			if !known {
+				keys = append(keys, r.Key)
+				// An answer is put once. The pages of a copy may have it, though, of a moment behind these entries.
+				c.made = r.Key[0] == doneRecord && s.Own.Through == 0
+			}
+			c.value = r.Value
+			changes[string(r.Key)] = c
 			s.reach(r.Key, e.Index)
 		}
 		for _, key := range e.Deleted {
-			s.outbox.Journal.Delete(key)
+			c, known := changes[string(key)]
+			if !known {
+				keys = append(keys, key)
+			}
+			c.value = nil
+			changes[string(key)] = c
 			s.reach(key, e.Index)
 		}
-		s.Own.Applied = e.Index
 	}
+	for _, key := range keys {
+		switch c := changes[string(key)]; {
+		case c.value != nil:
+			s.outbox.Journal.Put(key, c.value)
+		case !c.made:
+			s.outbox.Journal.Delete(key)
+		}
+	}
+	s.Own.Applied = entries[len(entries)-1].Index
 	s.Note()
 	return entries
 }

@@ -10,14 +10,16 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/base"
 )
 
-// Bounds on the entries that are kept although no member is known to need them: a learner that becomes a backup when
-// the master is lost may be a little behind the backup that becomes the master, and should not have to copy everything.
+// Bounds, unless the tuning has others, on the entries that are not applied yet (Due), and on those that are kept
+// although no member is known to need them: a learner that becomes a backup when the master is lost may be a little
+// behind the backup that becomes the master, and should not have to copy everything.
 const (
 	keptEntries = 512
 	keptBytes   = 4 << 20
@@ -117,11 +119,12 @@ func (s *Store) Truncate(index uint64) {
 	s.Note()
 }
 
-// Trim forgets entries up to an index that no member needs, but for some (KeptEntries).
+// Trim forgets entries up to an index that no member needs, and that are applied, but for some (KeptEntries).
 func (s *Store) Trim(index uint64) {
+	index = min(index, s.Own.Applied)
 	n := 0
 	for _, e := range s.entries {
-		if e.Index > index || s.Last()-e.Index < s.KeptEntries() && s.Bytes <= keptBytes {
+		if e.Index > index || s.Last()-e.Index < s.KeptEntries() && s.Bytes <= s.keptBytes() {
 			break
 		}
 		s.Bytes -= e.SizeVT()
@@ -135,4 +138,8 @@ func (s *Store) Trim(index uint64) {
 }
 
 // KeptEntries is how many entries are kept although no member is known to need them.
-func (s *Store) KeptEntries() uint64 { return min(keptEntries, uint64(s.config.Sync.Kept)) }
+func (s *Store) KeptEntries() uint64 {
+	return uint64(min(cmp.Or(s.config.Tuning.LogEntries, keptEntries), s.config.Sync.Kept))
+}
+
+func (s *Store) keptBytes() int { return cmp.Or(s.config.Tuning.LogBytes, keptBytes) }
