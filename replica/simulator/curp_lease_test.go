@@ -11,3 +11,9 @@ func TestCURPSurvivesLeasesOverViews(t *testing.T) {
 	t.Parallel()
 	mustNotFind(t, directed.LeasesCutOff, nil, seedsFor(t)/8)
 }
+
+// Leases that end within a few writes of disks: messages about them wait for no write of another partition.
+func TestCURPSurvivesLeasesOnSlowDisks(t *testing.T) {
+	t.Parallel()
+	mustNotFind(t, directed.LeasesOnSlowDisks, nil, seedsFor(t)/8)
+}

@@ -153,13 +153,15 @@ func (m *member) ofThisTerm(msg *peerv1.Message) bool {
 func (m *member) send(to view.MemberID, msg *peerv1.Message) { m.sendWhen(true, to, msg) }
 
 // sendWhen sends at once if what the message tells of is durable, and otherwise when everything that was put into the
-// journal so far is. What goes to this member itself goes at once: its client waits (coordinator.finish).
+// journal so far is. What goes to this member itself goes at once: its client waits (coordinator.finish). If nothing
+// waits for the disk, the message does not either: on a slow one, leases would end while messages about them wait for
+// writes of other partitions.
 func (m *member) sendWhen(durable bool, to view.MemberID, msg *peerv1.Message) {
 	if to == m.Config.Self {
 		m.loop = append(m.loop, msg)
 		return
 	}
-	m.SendWhen(durable, to, msg)
+	m.SendWhen(durable || m.store.Durable(), to, msg)
 }
 
 // ask sends a question to a witness.

@@ -49,6 +49,7 @@ var kinds = []Kind{
 	{"replaced-under-leases", masters, threeOrFive, "the same, and nobody stops", of(ReplacedUnderLeases)},
 	{"backups-on-both-sides", masters, five, "a master is cut off with one of two backups", of(BackupsOnBothSides)},
 	{"leases-heard-late", masters, threeOrFive, "a master that stood still hears old answers", of(LeasesHeardLate)},
+	{"leases-on-slow-disks", masters, threeOrFive, "leases end within a few writes of disks", of(LeasesOnSlowDisks)},
 	{"backup-reads", masters, threeOrFive, "backups are read while messages are lost and late", of(BackupReads)},
 
 	{"old-witnesses", masters, five, "a witness's disk goes back before a master is lost", oldWitnesses(faults.WitnessCopy)},

@@ -138,6 +138,22 @@ func BackupReads(seed uint64) schedule.Schedule {
 	return s
 }
 
+// LeasesOnSlowDisks makes a schedule in which disks take so long that leases end within a few writes, and all members
+// read the keys of partitions of several masters. Nobody stops.
+func LeasesOnSlowDisks(seed uint64) schedule.Schedule {
+	s := LostMasters(seed)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 27)
+	trip := s.Environment.Retry
+	for i := range s.Environment.Disks {
+		s.Environment.Disks[i] = schedule.Window{Low: trip / 2, High: trip}
+	}
+	p := s.Environment.Partitioned
+	p.Placement.Partitions, p.Placement.Faults = 2+draw.Below(2), 1
+	p.Sync.Lease, p.Sync.Delay = 2*trip, draw.Between(trip/8, trip)
+	p.FalseAlarms, p.Suspect, s.Faults = 0, 10*trip, nil
+	return s
+}
+
 // addReads has three more clients at a site read all the time.
 func addReads(s *schedule.Schedule, draw kernel.Stream, home int, from, apart time.Duration) {
 	script := schedule.NewScript(draw, 0)

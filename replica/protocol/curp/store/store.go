@@ -86,6 +86,9 @@ func (s *Store) Save() {
 	}
 }
 
+// Durable reports whether the disk has all of the copy, and of the record of the member's part.
+func (s *Store) Durable() bool { return !s.unsaved && s.outbox.Journal.Clean() }
+
 // NoteRecovered notes up to which index the log has all that was to be recovered from the terms before one.
 func (s *Store) NoteRecovered(term, index uint64) {
 	s.Own.WholeTerm, s.Own.WholeIndex = term, index
