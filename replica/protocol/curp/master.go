@@ -96,6 +96,9 @@ func (m *master) begin() {
 func (m *master) serve() {
 	m.serving = true
 	m.settle()
+	if m.store.Last() > m.store.Commit { // without backups, nothing has synced what was replayed
+		m.syncLater()
+	}
 	if own := m.store.Own; own.Recovered != m.partition.Term {
 		own.Recovered, own.Granted, own.Backups = m.partition.Term, false, nil
 		for _, id := range m.partition.Backups {
