@@ -180,7 +180,7 @@ func (r *replication) onReply(f *follower, m *peerv1.Message) bool {
 	f.leaseUntil = max(f.leaseUntil, min(protocol.Instant(c.Asked), r.Now).Add(r.worth(c.Granted)))
 	r.wantsLease(f, c)
 	f.commit = max(f.commit, c.Commit)
-	if m.Op >= f.entriesOp || news {
+	if m.Op >= f.entriesOp || news || f.last >= f.sent { // in the last case it was sent twice, or comes late
 		f.inFlight, f.sent = false, f.last
 	}
 	return true
