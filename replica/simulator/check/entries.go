@@ -51,14 +51,7 @@ func (h *Holder) Makes(t *protocol.Tuning, q *Requests, b *protocol.Batch) error
 // Looked judges the sessions of clients that a master remembers after it has looked which can go, when all that it has
 // made is on its disk: of those used by nothing that was not synced before, as many as it may, and none too old.
 func (h *Holder) Looked(t *protocol.Tuning, synced uint64) error {
-	s, own := h.stateWith(&protocol.Batch{}), h.curpOwn()
-	for index := own.GetApplied() + 1; ; index++ {
-		var e peerv1.LogEntry
-		if raw := h.curpEntry(index); raw == nil || e.UnmarshalVT(raw) != nil {
-			break
-		}
-		s.execute(&e)
-	}
+	s := h.executed()
 	all := slices.DeleteFunc(s.clients(), func(k known) bool { return k.usedAt > synced })
 	n, most := len(all), sessionsKept(t)
 	if n == 0 || n <= most && all[0].seenAt >= all[n-1].seenAt-keptFor(t) {
@@ -66,6 +59,18 @@ func (h *Holder) Looked(t *protocol.Tuning, synced uint64) error {
 	}
 	return fmt.Errorf("it has looked which sessions can go since entry %d was synced, and remembers %d of before, the "+
 		"oldest seen at %d, the newest at %d: it may remember %d", synced, n, all[0].seenAt, all[n-1].seenAt, most)
+}
+
+// executed is the state as the log on the disk makes it, up to its end.
+func (h *Holder) executed() *state {
+	s := h.stateWith(&protocol.Batch{})
+	for index := h.curpOwn().GetApplied() + 1; ; index++ {
+		var e peerv1.LogEntry
+		if raw := h.curpEntry(index); raw == nil || e.UnmarshalVT(raw) != nil {
+			return s
+		}
+		s.execute(&e)
+	}
 }
 
 // state is that of a partition as its master has executed the log.

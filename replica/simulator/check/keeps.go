@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -14,24 +15,24 @@ import (
 // Bounds are what a partition may keep on a disk, once all is quiet.
 type Bounds struct {
 	Tuning   *protocol.Tuning
-	Entries  int    // of the log, that a follower keeps
+	Entries  int    // of the log, that a follower keeps, and as many that are not applied
 	Unsynced uint64 // the most entries that a master had which were not synced, or more
 	InFlight int    // how many operations a session has in progress
 }
 
-// Keeps judges what a member's disk keeps of a partition whose log is synced and applied as far as it goes: sessions and
-// answers within their bounds, and, of who has followed its term's master, no more of the log, nor less where it has not
-// copied the state since.
+// Keeps judges what a member's disk keeps of a partition whose log is synced as far as it goes: sessions and answers
+// within their bounds, and, of who has followed its term's master, no more of the log, nor less where it has not copied
+// the state since.
 func (h *Holder) Keeps(b *Bounds, follows bool) error {
 	own, last := h.curpOwn(), h.curpLast()
-	if own == nil || own.Copying || own.Through != 0 || own.Applied != last {
+	if own == nil || own.Copying || own.Through != 0 || own.Commit != last {
 		return nil
 	}
 	entries := last - h.curpFloor()
-	if follows && entries > 0 && field.Number(h.curpEntry(last), entryOfTerm) == own.Term && entries > uint64(b.Entries) {
-		return fmt.Errorf("it keeps %d entries of its log, and may keep %d", entries, b.Entries)
+	if follows && entries > 0 && field.Number(h.curpEntry(last), entryOfTerm) == own.Term && entries > 2*uint64(b.Entries) {
+		return fmt.Errorf("it keeps %d entries of its log, and may keep %d", entries, 2*b.Entries)
 	}
-	if entries == 0 && last > own.Start && uint64(b.Entries) > b.Unsynced {
+	if entries == 0 && last > own.Start && uint64(b.Entries) > b.Unsynced && b.Tuning.LogBytes == 0 {
 		return fmt.Errorf("it keeps no entry of its log up to %d, and is to keep the last %d", last, b.Entries)
 	}
 	return h.keepsSessions(b, last)
@@ -53,7 +54,13 @@ func (h *Holder) keepsSessions(b *Bounds, last uint64) error {
 	var oldest int64
 	answers := map[uint64]int{} // by session; never ranged over
 	var clients []uint64
-	for key, raw := range h.Records { // order is irrelevant: what is found is counted, and the clients are sorted
+	records := maps.Clone(h.Records)
+	for key, raw := range h.executed().ahead { // order is irrelevant: all keys are others
+		if records[key] = raw; raw == nil {
+			delete(records, key)
+		}
+	}
+	for key, raw := range records { // order is irrelevant: what is found is counted, and the clients are sorted
 		switch {
 		case key[0] == curpDone && len(key) == 17:
 			answers[binary.BigEndian.Uint64([]byte(key[1:9]))]++

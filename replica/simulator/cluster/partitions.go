@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -327,8 +328,8 @@ func (w *Cluster) JudgeKept() {
 	}
 	sync := w.Environment.Partitioned.Sync.WithDefaults()
 	b := &check.Bounds{
-		Tuning: &w.Environment.Tuning, Entries: min(keptEntries, sync.Kept), Unsynced: uint64(w.unsynced) + unsyncedSlack,
-		InFlight: max(w.Environment.InFlight, 1),
+		Tuning: &w.Environment.Tuning, Entries: min(cmp.Or(w.Environment.Tuning.LogEntries, keptEntries), sync.Kept),
+		Unsynced: uint64(w.unsynced) + unsyncedSlack, InFlight: max(w.Environment.InFlight, 1),
 	}
 	for _, nd := range w.resting() {
 		for i, s := range nd.Running() {
@@ -343,5 +344,5 @@ func (w *Cluster) JudgeKept() {
 	}
 }
 
-// keptEntries is how many entries of a log members keep at most without a need.
+// keptEntries is how many applied entries of a log members keep at most without a need, unless the tuning says it.
 const keptEntries = 512

@@ -25,8 +25,9 @@ func (s *Store) ApplyUpTo(index uint64) []*peerv1.LogEntry {
 		return nil
 	}
 	type change struct {
-		value []byte // nil: deleted
-		made  bool   // by these entries: the disk has no such record
+		value   []byte
+		present bool // false: deleted
+		made    bool // by these entries: the disk has no such record
 	}
 	changes := map[string]change{}
 	var keys [][]byte // of the changes, as they came
@@ -38,7 +39,7 @@ func (s *Store) ApplyUpTo(index uint64) []*peerv1.LogEntry {
 				// An answer is put once. The pages of a copy may have it, though, of a moment behind these entries.
 				c.made = r.Key[0] == doneRecord && s.Own.Through == 0
 			}
-			c.value = r.Value
+			c.value, c.present = r.Value, true
 			changes[string(r.Key)] = c
 			s.reach(r.Key, e.Index)
 		}
@@ -47,14 +48,14 @@ func (s *Store) ApplyUpTo(index uint64) []*peerv1.LogEntry {
 			if !known {
 				keys = append(keys, key)
 			}
-			c.value = nil
+			c.value, c.present = nil, false
 			changes[string(key)] = c
 			s.reach(key, e.Index)
 		}
 	}
 	for _, key := range keys {
 		switch c := changes[string(key)]; {
-		case c.value != nil:
+		case c.present:
 			s.outbox.Journal.Put(key, c.value)
 		case !c.made:
 			s.outbox.Journal.Delete(key)
