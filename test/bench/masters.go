@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -128,8 +129,8 @@ func (t *tier) spawnAll(f mastering, v view.View, ports []string, link time.Dura
 	}
 	for _, w := range v.Witnesses {
 		config := witness.Config{
-			Cluster: identity, Self: uint32(w.ID), Directory: filepath.Join(t.dir, w.Site), Durability: witness.Sync,
-			Listen: witness.Listen{Peer: w.Address},
+			Cluster: identity, Self: uint32(w.ID), Directory: filepath.Join(t.dir, w.Site),
+			Durability: cmp.Or(f.witnesses, witness.Sync), Listen: witness.Listen{Peer: w.Address},
 		}
 		if err := t.launch(w.ID, w.Site, f.binary, "witness", config); err != nil {
 			return err

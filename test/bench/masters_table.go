@@ -14,11 +14,13 @@ import (
 
 	"github.com/georegister/georegister/replica/node"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/witness"
 	"github.com/georegister/georegister/workload/bench"
 )
 
 // mastering are the flags of `bench masters`.
 type mastering struct {
+	witnesses          witness.Durability // empty: Sync
 	binary, dir        string
 	rounds, operations int
 	clients            string

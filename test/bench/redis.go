@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/georegister/georegister/replica/node"
+	"github.com/georegister/georegister/witness"
 )
 
 // besideRedis are the flags of `bench redis`.
@@ -99,11 +100,19 @@ func (f besideRedis) servers(ctx context.Context) (all []redisServer, stop func(
 		}
 		all = append(all, redisServer{"redis-server, appendfsync " + policy, ports[0]})
 	}
-	for _, m := range []mode{
-		{"one durable replica", 0, 0}, {"one with a witness (f = 0)", 0, 1}, {"CURP, f = 1", 1, 1},
-		{"primary-backup, f = 1", 1, 0},
+	for _, m := range []struct {
+		mode
+		witnesses witness.Durability
+	}{
+		{mode{"one durable replica", 0, 0}, witness.Sync},
+		{mode{"one with a witness (f = 0)", 0, 1}, witness.Sync},
+		{mode{"one with a witness in memory (f = 0)", 0, 1}, witness.Memory},
+		{mode{"CURP, f = 1", 1, 1}, witness.Sync},
+		{mode{"primary-backup, f = 1", 1, 0}, witness.Sync},
 	} {
-		t, err := startTier(ctx, f.mastering, []mode{m}, 0, node.CURP{})
+		with := f.mastering
+		with.witnesses = m.witnesses
+		t, err := startTier(ctx, with, []mode{m.mode}, 0, node.CURP{})
 		if err != nil {
 			return nil, stop, fmt.Errorf("%s: %w", m.name, err)
 		}
