@@ -29,7 +29,8 @@ func (h *Holder) Keeps(b *Bounds, follows bool) error {
 		return nil
 	}
 	entries := last - h.curpFloor()
-	if follows && entries > 0 && field.Number(h.curpEntry(last), entryOfTerm) == own.Term && entries > 2*uint64(b.Entries) {
+	followed := follows && entries > 0 && field.Number(h.curpEntry(own.Applied), entryOfTerm) == own.Term // it has trimmed
+	if followed && entries > 2*uint64(b.Entries) {
 		return fmt.Errorf("it keeps %d entries of its log, and may keep %d", entries, 2*b.Entries)
 	}
 	if entries == 0 && last > own.Start && uint64(b.Entries) > b.Unsynced && b.Tuning.LogBytes == 0 {
