@@ -31,6 +31,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/protocol/curp/store"
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -46,6 +47,7 @@ type Protocol struct {
 var (
 	_ protocol.Protocol    = (*Protocol)(nil)
 	_ protocol.Partitioned = (*Protocol)(nil)
+	_ protocol.Keyed       = (*Protocol)(nil)
 )
 
 // Start begins or resumes a member's part in a partition, the one of index config.Shard in config.View.Partitions, from
@@ -100,6 +102,24 @@ func (p *Protocol) takePart() {
 	} else {
 		p.backup.prepare()
 	}
+}
+
+// RecordsOf implements protocol.Keyed: the master executes rmws and answers reads, and so does a backup that reads here.
+func (p *Protocol) RecordsOf(kind register.Kind) string {
+	executes := p.role == protocol.Master && kind != register.Write
+	if executes || p.role == protocol.Backup && p.client.near != 0 && kind == register.Read {
+		return store.RegisterRecords
+	}
+	return ""
+}
+
+// RecordsFor implements protocol.Keyed, of what asks the master. What has executed a register lately has it in memory.
+func (p *Protocol) RecordsFor(m *peerv1.Message) string {
+	asks := m.Kind == peerv1.Kind_MASTER_READ || m.Kind == peerv1.Kind_UPDATE
+	if asks && p.role == protocol.Master && !p.store.Ahead(m.Key) {
+		return store.RegisterRecords
+	}
+	return ""
 }
 
 // Submit implements protocol.Machine.

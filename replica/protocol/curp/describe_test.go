@@ -46,7 +46,7 @@ func describe(m *peerv1.Message, session func(uint64) string) string {
 			parts = append(parts, fmt.Sprintf(format, args...))
 		}
 	}
-	add(len(m.Key) > 0, "%s", m.Key)
+	add(len(m.Key) > 0 && c.Request == nil, "%s", m.Key)
 	add(c.Stale, "may be stale")
 	if r := c.Request; r != nil {
 		add(true, "%s", describeRequest(r, session))

@@ -53,7 +53,11 @@ func (c *coordinator) askMaster(o *operation) {
 	question := &peerv1.Curp{
 		Request: o.update, Sync: o.syncing, FollowsSession: o.follows.session, FollowsNumber: o.follows.number,
 	}
-	c.send(c.partition.Master, c.message(peerv1.Kind_UPDATE, o.Number, question))
+	m := c.message(peerv1.Kind_UPDATE, o.Number, question)
+	if o.update.Command.Function != "" {
+		m.Key = o.Key // the master reads its register
+	}
+	c.send(c.partition.Master, m)
 }
 
 // onRecordReply counts the witnesses that saved a request: all of them are needed, since recovery asks any one.

@@ -26,6 +26,9 @@ const (
 	sessionRecord  = 's'
 )
 
+// RegisterRecords are the records of registers, as protocol.Keyed names kinds.
+const RegisterRecords = string(registerRecord)
+
 // Keys of the records about the disk itself, for package position.
 var (
 	CountKey = []byte{countRecord}

@@ -96,6 +96,12 @@ func (s *Store) set(e *peerv1.LogEntry, key []byte, m marshaler) {
 // remove has an entry delete a record of the state.
 func remove(e *peerv1.LogEntry, key []byte) { e.Deleted = append(e.Deleted, key) }
 
+// Ahead reports whether the newest record of a key's register is that of an entry which is not applied.
+func (s *Store) Ahead(key []byte) bool {
+	_, ahead := s.ahead[string(registerKey(key))]
+	return ahead
+}
+
 // newest is a record of the state: at a master as it has executed the log, at others as they have applied it.
 func (s *Store) newest(key []byte) ([]byte, bool) {
 	if a, ok := s.ahead[string(key)]; ok {
