@@ -63,8 +63,13 @@ func foundAt(t testing.TB, name string, now time.Duration) *world {
 func (w *world) start(i int, bootstrap bool) {
 	w.boots[i]++
 	w.logs[i] = protocol.NewJournal(w.disks[i])
+	tuning := protocol.Tuning{}
+	if len(w.view.Partitions) > 0 {
+		tuning.LogEntries = 1 // of CURP, whose state on disk has no records otherwise that a log has
+	}
 	p, err := w.entry.Start(protocol.Config{
-		Self: view.MemberID(i + 1), View: w.view, Boot: w.boots[i], Functions: register.NewRegistry(),
+		Tuning: tuning,
+		Self:   view.MemberID(i + 1), View: w.view, Boot: w.boots[i], Functions: register.NewRegistry(),
 		Limits: register.DefaultLimits(),
 		Retry:  time.Second, Suspect: 4 * time.Second, Bootstrap: bootstrap, Continued: !bootstrap,
 		Nonce: uint64(w.boots[i])*10 + uint64(i) + 1,
