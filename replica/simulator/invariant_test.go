@@ -78,7 +78,6 @@ func TestMembersLeaveThingsUndone(t *testing.T) {
 		{nil, []hunt{
 			{"curp/leave-log-unsynced", quiet, 60, 500},
 			{"curp/leave-expiry-unsynced", reads, 20400, 500},
-			{"curp/leave-replay-unsynced", curpOptions(), 0, 3000},
 		}},
 		{Member(abd.Factory), []hunt{{"position/forget-heard", copies, 0, 30}}},
 		{nil, []hunt{{"position/keep-to-itself", curpOptions(faults.OldCopy, faults.Crash), 60, 300}}},

@@ -96,7 +96,7 @@ func (m *master) begin() {
 func (m *master) serve() {
 	m.serving = true
 	m.settle()
-	if m.store.Last() > m.store.Commit { // without backups, nothing has synced what was replayed
+	if m.store.Last() > m.store.Commit {
 		m.syncLater()
 	}
 	if own := m.store.Own; own.Recovered != m.partition.Term {

@@ -80,7 +80,6 @@ type replication struct {
 func (r *replication) begin() {
 	if left := r.store.Last() - r.store.Commit; left > 0 {
 		r.executedAt = slices.Repeat([]protocol.Instant{longAgo}, int(left))
-		r.syncLater()
 	}
 	for _, id := range r.partition.Backups {
 		r.followers = append(r.followers, &follower{id: id, backup: true})
