@@ -83,6 +83,40 @@ func BackupsOnBothSides(seed uint64) schedule.Schedule {
 	return s
 }
 
+// LeasesOfFormerProcesses makes a schedule in which a backup that is read at its site stops for a moment, hears late what
+// its former process was told of leases, and is cut off.
+func LeasesOfFormerProcesses(seed uint64) schedule.Schedule {
+	s := LostMasters(seed)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 28)
+	n, trip, p := len(s.Environment.Network.Sites), s.Environment.Retry, s.Environment.Partitioned
+	p.Sync.Lease, p.Sync.Delay = draw.Between(6*trip, 12*trip), draw.Between(trip/4, trip)
+	p.Suspect, p.FalseAlarms, p.Calls.Rate, p.Calls.Side = draw.Between(0, trip/2), 0, 0, 1<<1
+	cut := draw.Between(24*trip, 32*trip) // no process has started within a lease
+	stops := cut - draw.Between(trip/2, 4*trip)
+	s.Faults = []faults.Fault{
+		{
+			Kind: faults.Reorder, Everywhere: true, At: stops - 4*trip, For: cut - stops + 4*trip,
+			Rate: 200 + draw.Below(500), Size: draw.Between(trip, 6*trip),
+		},
+		{Kind: faults.Crash, Node: 1, At: stops, For: draw.Between(time.Millisecond, trip/4)},
+		{Kind: faults.Partition, Everywhere: true, At: cut, For: draw.Between(12*trip, 24*trip), Side: 1<<1 | 1<<(n+1)},
+	}
+	s.SortFaults()
+	s.Settle = cut + 40*trip
+	script := schedule.NewScript(draw, 0)
+	script.Keys = 4
+	s.Clients = nil
+	for home := range n {
+		if home != 1 {
+			work(&s, draw, home, stops-8*trip, s.Settle, trip/4, 2*trip, reading(draw, script, 300))
+		}
+	}
+	for range 3 {
+		work(&s, draw, 1, stops-8*trip, s.Settle, trip/8, trip/2, reading(draw, script, 1000))
+	}
+	return s
+}
+
 // LeasesHeardLate is LostMasters with a master that stands still, at the end of which nobody else reaches it for some
 // time: what it was told before of leases, it hears then.
 func LeasesHeardLate(seed uint64) schedule.Schedule {
