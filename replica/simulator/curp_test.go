@@ -138,7 +138,7 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"curp/forget-promise", directed.LeasesCutOff, 0, 100, ""},
 		{"curp/read-without-lease", directed.LostMasters, 0, 200, ""},
 		{"curp/local-without-lease", directed.LostMasters, 610, 1000, ""},
-		{"curp/any-process", directed.LostMasters, 2360, 100, check.Stale},
+		{"curp/any-process", directed.LeasesOfFormerProcesses, 0, 200, check.Breach},
 		{"curp/drop-by-hash", directed.LostMasters, 0, 500, ""},
 		{"curp/new-id", nil, 0, 100, ""},
 		{"curp/answer-before-persist", nil, 0, 30, check.Breach},

@@ -50,6 +50,10 @@ var kinds = []Kind{
 	{"backups-on-both-sides", masters, five, "a master is cut off with one of two backups", of(BackupsOnBothSides)},
 	{"leases-heard-late", masters, threeOrFive, "a master that stood still hears old answers", of(LeasesHeardLate)},
 	{"leases-on-slow-disks", masters, threeOrFive, "leases end within a few writes of disks", of(LeasesOnSlowDisks)},
+	{
+		"leases-of-former-processes", masters, threeOrFive, "who reads under a lease restarts, and hears late of the lease",
+		of(LeasesOfFormerProcesses),
+	},
 	{"backup-reads", masters, threeOrFive, "backups are read while messages are lost and late", of(BackupReads)},
 
 	{"old-witnesses", masters, five, "a witness's disk goes back before a master is lost", oldWitnesses(faults.WitnessCopy)},

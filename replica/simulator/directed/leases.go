@@ -83,8 +83,8 @@ func BackupsOnBothSides(seed uint64) schedule.Schedule {
 	return s
 }
 
-// LeasesOfFormerProcesses makes a schedule in which a backup that is read at its site stops for a moment, hears late what
-// its former process was told of leases, and is cut off.
+// LeasesOfFormerProcesses makes a schedule in which a backup that is read at its site stops for a moment, hears late
+// what its former process was told of leases, and is cut off.
 func LeasesOfFormerProcesses(seed uint64) schedule.Schedule {
 	s := LostMasters(seed)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 28)
