@@ -57,7 +57,7 @@ func LateQuestions(seed uint64) schedule.Schedule {
 	p, trip, n := s.Environment.Partitioned, s.Environment.Retry, len(s.Environment.Network.Sites)
 	p.Placement = membership.Placement{Partitions: 1, Faults: 1}
 	p.Spares, p.FalseAlarms, p.Calls.Side, p.Calls.Rate = 2, 0, 0, 0
-	p.Sync.Kept, p.Sync.Delay = 8<<draw.Below(3), draw.Between(0, trip)
+	p.Sync.Kept, p.Sync.Delay = 2<<draw.Below(3), draw.Between(0, trip)
 	s.Environment.Tuning.PageBytes = 64 << draw.Below(6)
 	learner, stops := n-1, draw.Between(3*trip, 6*trip)
 	away := faults.Fault{
