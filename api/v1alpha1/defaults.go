@@ -24,7 +24,7 @@ const (
 	// batch of the disk's log serves fewer operations.
 	MostDefaultShards = 16
 	DefaultMembers    = 1
-	DefaultInterval = 50 * time.Millisecond
+	DefaultInterval   = 50 * time.Millisecond
 	// DefaultNodePoolKey is the label by which cloud providers name a node's zone.
 	DefaultNodePoolKey = "topology.kubernetes.io/zone"
 	// DefaultStorageSize is the size of a member's volume.
