@@ -81,7 +81,7 @@ func mix(a, b uint64) uint64 {
 // load reads what the disk has of the partition, unless that is of before the partition was given up.
 func (m *member) load() {
 	if own := m.store.Own; m.known && m.partition.Empty && own.Term < m.partition.Term {
-		m.givenUp, m.store.Own = true, &peerv1.PartitionRecord{Granted: own.Granted}
+		m.givenUp, m.store.Own = true, &peerv1.PartitionRecord{Granted: own.Granted, Shards: own.Shards}
 		m.noteNewDisk()
 	} else {
 		m.store.Load()
