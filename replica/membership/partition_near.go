@@ -96,7 +96,8 @@ const (
 	stays  = 4
 )
 
-// near is whether a placement goes by distances, and the sites that a master should be at, in the members' order.
+// near are the sites that a master should be at, in the members' order, and how long updates of the slowest site take
+// with a master there; none if a placement does not go by distances.
 func (p *Placement) near(sites []string) (good []string, best time.Duration) {
 	if len(sites) < 2 || !p.Distances.cover(sites) {
 		return nil, 0

@@ -31,8 +31,8 @@ type Tuning struct {
 	PageBytes int
 	// Resting is how many keys without work a member remembers more of than what is on its disk; at least 1.
 	Resting int
-	// LogEntries and LogBytes are how much of Raft's or CURP's log is kept that is applied, for those that are behind. With
-	// CURP as much of it is not applied yet, although it could be.
+	// LogEntries and LogBytes are how much of Raft's or CURP's log is kept that is applied, for those that are behind.
+	// With CURP as much of it is not applied yet, although it could be.
 	LogEntries, LogBytes int
 	// Uncommitted is how many bytes of commands a leader of Raft has in its log that are not committed, give or take an
 	// entry: what comes then is refused, and handed to it again.

@@ -91,8 +91,8 @@ func TestMutantsOfGryffRSCAreFound(t *testing.T) {
 	}
 }
 
-// What a read tells without leaving a dependency, and what an operation comes after that has ended, is on the disks of a
-// quorum.
+// What a read tells without leaving a dependency, and what an operation comes after that has ended, is on the disks of
+// a quorum.
 func TestMutantsOfWhatAQuorumHoldsAreFound(t *testing.T) {
 	t.Parallel()
 	program := mutants.Build(t)

@@ -247,7 +247,9 @@ func distances(network profile.Profile) membership.Distances {
 // partitioned is what the world of an experiment has.
 func (c *Partitions) partitioned(env *schedule.Environment, faulty bool) *schedule.Partitioned {
 	p := &schedule.Partitioned{Protocol: c.Protocol, Sync: c.Sync, Slots: 4096, Suspect: env.Retry, Calls: faults.Fault{Kind: faults.Change, For: env.Retry / 2}}
-	p.Placement = membership.Placement{Partitions: env.Shards, Faults: c.Backups, Homes: c.Homes, Distances: distances(env.Network)}
+	p.Placement = membership.Placement{
+		Partitions: env.Shards, Faults: c.Backups, Homes: c.Homes, Distances: distances(env.Network),
+	}
 	if c.Backups == 0 {
 		p.Placement.Faults = (len(env.Network.Sites) - 1) / 2
 	}

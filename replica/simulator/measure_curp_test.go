@@ -54,9 +54,9 @@ func TestCURPTakesOneRoundTrip(t *testing.T) {
 	}
 }
 
-// Whatever the order of sites, masters and witnesses are where updates from Japan, the slowest site, take a round trip to
-// Virginia: with any master and two witnesses a site takes that at least. Clients that update their own keys take the
-// fast path, and also those that share a key do but for a hundredth.
+// Whatever the order of sites, masters and witnesses are where updates from Japan, the slowest site, take a round trip
+// to Virginia: with any master and two witnesses a site takes that at least. Clients that update their own keys take
+// the fast path, and also those that share a key do but for a hundredth.
 func TestCURPIsAsFastInAnyOrderOfSites(t *testing.T) {
 	t.Parallel()
 	for _, sites := range [][]string{{"CA", "VA", "IR", "OR", "JP"}, {"JP", "IR", "OR", "VA", "CA"}, {"IR", "JP", "CA", "OR", "VA"}} {

@@ -68,8 +68,8 @@ func readsOf(
 }
 
 // With four shards three quarters of the pairs of keys are of two: what a session depends on in another one is fenced
-// there, for which it waits as long as it would in its own, if it has to depend on anything. Sessions that go to another
-// site every 200 ms find there that what they depend on is held, as a rule.
+// there, for which it waits as long as it would in its own, if it has to depend on anything. Sessions that go to
+// another site every 200 ms find there that what they depend on is held, as a rule.
 func TestGryffRSCReadsOfSeveralShards(t *testing.T) {
 	t.Parallel()
 	for _, c := range mixes() {

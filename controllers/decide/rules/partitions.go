@@ -63,8 +63,8 @@ func splitting(s *views.Views, waits []string) *Outcome {
 	return waitFor("SplittingShards", "%s", next)
 }
 
-// refuseOtherShards says that spec.shards asks for another number of shards than the members' disks are made for: it was
-// removed and given again, or volumes were taken up that another resource had left.
+// refuseOtherShards says that spec.shards asks for another number of shards than the members' disks are made for: it
+// was removed and given again, or volumes were taken up that another resource had left.
 func refuseOtherShards(s *views.Views) *Outcome {
 	founded, asked := s.View.FoundedPartitions(), s.Cluster.Spec.Shards
 	if s.Cluster.Spec.Partitioned() || s.Doubt != nil || asked == nil || founded == 0 || founded == int(*asked) {

@@ -104,7 +104,8 @@ func (p *Protocol) takePart() {
 	}
 }
 
-// RecordsOf implements protocol.Keyed: the master executes rmws and answers reads, and so does a backup that reads here.
+// RecordsOf implements protocol.Keyed: the master executes rmws and answers reads, and so does a backup that reads
+// here.
 func (p *Protocol) RecordsOf(kind register.Kind) string {
 	executes := p.role == protocol.Master && kind != register.Write
 	if executes || p.role == protocol.Backup && p.client.near != 0 && kind == register.Read {

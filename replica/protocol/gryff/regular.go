@@ -13,9 +13,9 @@ import (
 // version is as right an answer as the newest one, and if a quorum holds it, the session depends on nothing, and nobody
 // writes anything back. With the answers of all members there is always such a version, with those of all but one
 // mostly, but with those of a bare quorum only the newest one will do. So once an operation has waited for what its
-// session had read of a key, reads of that key ask all members but the farthest, and wait for what these have to say, too.
-// That pays off for sessions whose operations follow one another at once. The others find what they depend on written
-// back by then, and their reads need not wait. Nor need any if one has waited in vain: members may be away.
+// session had read of a key, reads of that key ask all members but the farthest, and wait for what these have to say,
+// too. That pays off for sessions whose operations follow one another at once. The others find what they depend on
+// written back by then, and their reads need not wait. Nor need any if one has waited in vain: members may be away.
 
 // wideReads is how many reads of a key ask more than a quorum after an operation has waited, and how many do not after
 // one has waited in vain. Then one tells, by what follows it, whether that still pays off.

@@ -298,11 +298,11 @@ func (p *coordinator) takeState(o *object, theirs *peerv1.KeyState) {
 	}
 }
 
-// reportExecuted tells those who wait for executions (algorithm 4, line 21): at once, if the instance is on this member's
-// disk, and once they are durable otherwise. A crash may take the execution back then, but neither the commit, which a
-// quorum's disks tell of, nor the record: the next process serves nothing of the key before it has executed the instance
-// again (awaits). Who has not voted is silent: those who have are a quorum with the coordinator, which asks everyone
-// again if they do not answer.
+// reportExecuted tells those who wait for executions (algorithm 4, line 21): at once, if the instance is on this
+// member's disk, and once they are durable otherwise. A crash may take the execution back then, but neither the commit,
+// which a quorum's disks tell of, nor the record: the next process serves nothing of the key before it has executed the
+// instance again (awaits). Who has not voted is silent: those who have are a quorum with the coordinator, which asks
+// everyone again if they do not answer.
 func (p *coordinator) reportExecuted(component []*instance) {
 	for _, i := range component {
 		if i.coordination != nil { // this member's own: a recovery ended with the execution

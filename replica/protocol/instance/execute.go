@@ -286,8 +286,8 @@ func (p *executor) install(o *object, theirs *peerv1.KeyState) (covered []*insta
 	return covered, true
 }
 
-// successor is a state to change. A state that others refer to never changes, nor does what any state refers to, but for
-// the lists that are copied here.
+// successor is a state to change. A state that others refer to never changes, nor does what any state refers to, but
+// for the lists that are copied here.
 func successor(s *peerv1.KeyState) *peerv1.KeyState {
 	return &peerv1.KeyState{
 		Previous: s.Previous, Count: s.Count, Horizon: s.Horizon, HorizonSession: s.HorizonSession, Seq: s.Seq,

@@ -237,8 +237,8 @@ func (p *Protocol) expire(r *request, left bool) bool {
 }
 
 // lanes is how many batches of a key a member may have in progress. Where another one proposes for all, the next batch
-// need not wait until the one before has come back. A lane has an author of its own, whose batches follow each other, so
-// that the number of the last one is enough to recognise it.
+// need not wait until the one before has come back. A lane has an author of its own, whose batches follow each other,
+// so that the number of the last one is enough to recognise it.
 const lanes = 8
 
 // freeLane is the author of the first lane that no batch is in; false: there is none.

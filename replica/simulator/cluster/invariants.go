@@ -325,8 +325,8 @@ func (nd *Node) holdTrips(who *asked, c *protocol.Completion) {
 	}
 }
 
-// holdExecuted holds the answer to a request against the states of its key. One that was lost may have had it, and so may
-// one of a process before, which its member has voted for, and executes again.
+// holdExecuted holds the answer to a request against the states of its key. One that was lost may have had it, and so
+// may one of a process before, which its member has voted for, and executes again.
 func (nd *Node) holdExecuted(op *register.Operation) {
 	shard := nd.place(op.Key)
 	states := []invariant.Records{nd.Shards[shard].journal.Get}

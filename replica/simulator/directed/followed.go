@@ -40,7 +40,9 @@ func UpdatesFollowed(seed uint64) schedule.Schedule {
 	}
 	if draw.Chance(700) {
 		at := draw.Between(0, 2*trip)
-		s.Faults = append(s.Faults, faults.Fault{Kind: faults.Loss, Everywhere: true, At: crash - at, For: at, Rate: 100 + draw.Below(400)})
+		s.Faults = append(s.Faults, faults.Fault{
+			Kind: faults.Loss, Everywhere: true, At: crash - at, For: at, Rate: 100 + draw.Below(400),
+		})
 	}
 	s.SortFaults()
 	script := schedule.NewScript(draw, 700)

@@ -219,8 +219,8 @@ func HalfWritesOnSlowDisks(seed uint64) schedule.Schedule {
 	return s
 }
 
-// HalfWritesOverwritten is HalfWrites in which somebody near the reader writes that key, too, and asks the reader's site
-// to hold that before the writer's own disk does: disks at the other side are slow.
+// HalfWritesOverwritten is HalfWrites in which somebody near the reader writes that key, too, and asks the reader's
+// site to hold that before the writer's own disk does: disks at the other side are slow.
 func HalfWritesOverwritten(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s := HalfWrites(seed)

@@ -33,8 +33,8 @@ func (a *Administrator) MoveHome(f *faults.Injected) {
 	a.Diagram.Remark("the home of partition %d is now %q", f.Partition, home)
 }
 
-// homeOf is the site where the master of a partition belongs: where it was moved to, or else where distances say, or the
-// one whose turn it is.
+// homeOf is the site where the master of a partition belongs: where it was moved to, or else where distances say, or
+// the one whose turn it is.
 func (a *Administrator) homeOf(v view.View, partition int) string {
 	if partition < len(a.homes) && a.homes[partition] != "" {
 		return a.homes[partition]
