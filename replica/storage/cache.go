@@ -32,6 +32,7 @@ type cache struct {
 type entry struct {
 	key   string
 	value []byte
+	table uint32 // the number of the table in memory that it was written to last; 0: it was read
 }
 
 func newCache(limit *atomic.Int64) *cache { return &cache{young: map[string]*entry{}, limit: limit} }
@@ -47,12 +48,12 @@ func (c *cache) get(key []byte) (value []byte, known bool) {
 	return nil, false
 }
 
-func (c *cache) put(key, value []byte) {
+func (c *cache) put(key, value []byte) *entry {
 	if e := c.young[string(key)]; e != nil {
 		c.bytes += int64(len(value) - len(e.value))
 		e.value = value
 		c.age()
-		return
+		return e
 	}
 	e := c.old[string(key)]
 	if e == nil {
@@ -60,6 +61,7 @@ func (c *cache) put(key, value []byte) {
 	}
 	e.value = value
 	c.add(e)
+	return e
 }
 
 // add takes an entry into the younger generation. Its memory is the same in both.
@@ -76,9 +78,14 @@ func (c *cache) age() {
 	}
 }
 
-// note remembers what a batch makes of the records.
-func (c *cache) note(batch protocol.Batch) {
+// note remembers what a batch makes of the records, and counts those that the table in memory has already.
+func (c *cache) note(batch protocol.Batch, table uint32) (repeats int) {
 	for _, u := range batch.Mutations {
-		c.put(u.Key, u.Value)
+		e := c.put(u.Key, u.Value)
+		if e.table == table {
+			repeats++
+		}
+		e.table = table
 	}
+	return repeats
 }

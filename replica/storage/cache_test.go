@@ -34,8 +34,9 @@ func TestCacheKeepsWhatIsUsedAndItsBound(t *testing.T) {
 
 func TestCacheTellsAbsentFromUnknown(t *testing.T) {
 	c := cacheOf(1 << 10)
-	c.note(
-		protocol.Batch{Mutations: []protocol.Mutation{{Key: []byte("gone")}, {Key: []byte("empty"), Value: []byte{}}}})
+	c.note(protocol.Batch{Mutations: []protocol.Mutation{
+		{Key: []byte("gone")}, {Key: []byte("empty"), Value: []byte{}},
+	}}, 1)
 	if v, known := c.get([]byte("gone")); !known || v != nil {
 		t.Errorf("a deleted record: %v, %v", v, known)
 	}

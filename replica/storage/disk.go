@@ -51,6 +51,7 @@ type disk struct {
 	boot    atomic.Uint32
 	latest  atomic.Uint64 // the number of the latest commit; the committer's
 	cached  atomic.Int64  // bounds each of the two generations of a shard's cache
+	table   table
 	mark    *durable.MarkFile
 
 	mutex   sync.Mutex
@@ -79,6 +80,7 @@ func newDisk(
 		wake: make(chan struct{}, 1), stopped: make(chan struct{}), fetching: make(chan struct{}, fetchesAtOnce),
 	}
 	d.latest.Store(number)
+	d.table.number.Store(1)
 	d.grow(o.Identity.Shards)
 	go d.run()
 	return d
@@ -109,7 +111,7 @@ func (d *disk) bytes() uint64 {
 }
 
 func (d *disk) commit(shard int, batch protocol.Batch, done func(uint64)) bool {
-	d.readers[shard].cache.note(batch)
+	d.table.repeats.Add(int64(d.readers[shard].cache.note(batch, d.table.number.Load())))
 	d.readers[shard].note(batch)
 	d.mutex.Lock()
 	d.waiting = append(d.waiting, request{shard, batch, done})
@@ -175,7 +177,7 @@ func (d *disk) run() {
 func (d *disk) write(requests []request) (n int, ok bool) {
 	start := time.Now()
 	batch, err := d.newBatch()
-	size := 0
+	records, size := 0, 0
 	for err == nil && n < len(requests) && (n == 0 || size < groupBytes) {
 		for _, u := range requests[n].batch.Mutations {
 			if err = d.readers[requests[n].shard].write(batch, u); err != nil {
@@ -183,6 +185,7 @@ func (d *disk) write(requests []request) (n int, ok bool) {
 			}
 			size += len(u.Key) + len(u.Value)
 		}
+		records += len(requests[n].batch.Mutations)
 		n++
 	}
 	if err == nil {
@@ -195,7 +198,10 @@ func (d *disk) write(requests []request) (n int, ok bool) {
 	for i := range requests[:n] {
 		requests[i].done(requests[i].batch.Sequence)
 	}
-	return n, true
+	if d.table.add(records, size, memTable(d.options.Cache)) {
+		_, err = d.db.AsyncFlush()
+	}
+	return n, d.check(err)
 }
 
 // newBatch begins a commit with its mark.

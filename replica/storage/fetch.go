@@ -81,7 +81,7 @@ func (s *diskShard) fetch(keys []string, collect func()) {
 			d.failure.set(fmt.Errorf("disk failed: read: %w", err))
 			return
 		}
-		read[i] = entry{key, value}
+		read[i] = entry{key: key, value: value}
 	}
 	s.mutex.Lock()
 	s.fetched = append(s.fetched, read...)
