@@ -30,7 +30,7 @@ SCALE     ?=
 DEPLOY    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-store build-operator build-mutants test test-race test-clients test-controlplane mutants lint generate demo bench bench-change bench-losses bench-masters bench-protocols bench-keys bench-memory bench-operator soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down chaos-up chaos-down cluster-kind deploy smoke e2e
+.PHONY: help build build-store build-operator build-mutants test test-race test-clients test-controlplane mutants lint generate demo bench bench-change bench-losses bench-masters bench-protocols bench-keys bench-memory bench-operator bench-sustained soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down chaos-up chaos-down cluster-kind deploy smoke e2e
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -115,6 +115,9 @@ bench-keys: build-store ## Compare throughput with 10,000, 200,000 and 1,000,000
 
 bench-memory: ## Measure what a key takes of memory and disk with every protocol, at 1,000,000 keys; MEMORY="-keys 100000" takes less
 	$(GO) run ./test/bench memory $(MEMORY)
+
+bench-sustained: build-store ## Measure 5 minutes at 70% of the peak with 5,000,000 keys of 1 KiB, more than memory holds, and a start after that; SUSTAINED="-keys 100000" takes less
+	$(GO) run ./test/bench sustained -value-bytes 1024 -mixes YCSB-A -etcd "" $(SUSTAINED)
 
 bench-operator: build-operator ## Measure the operator with 200 clusters of 5 simulated members; SCALE="-rest 6m" watches it longer
 	$(GO) run ./test/scale $(SCALE)

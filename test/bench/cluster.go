@@ -18,8 +18,10 @@ const members = 3
 // cluster is a running store.
 type cluster struct {
 	processes []*exec.Cmd
-	addresses map[string][]string // by listener
-	dir       string
+	// environment is what the processes started from now on have beside this one's.
+	environment []string
+	addresses   map[string][]string // by listener
+	dir         string
 }
 
 func newCluster(f flags, name string) (*cluster, error) {
@@ -38,6 +40,7 @@ func (c *cluster) spawn(name, program string, args ...string) error {
 	}
 	defer func() { _ = log.Close() }() // the child has its own descriptor
 	process := exec.Command(program, args...)
+	process.Env = append(os.Environ(), c.environment...)
 	process.Stdout, process.Stderr = log, log
 	if err := process.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -20,19 +19,11 @@ func compacted(ctx context.Context, data string) (size int64, err error) {
 		if err := compactOne(ctx, path); err != nil {
 			return 0, fmt.Errorf("compact %s: %w", path, err)
 		}
-		err := filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
-			if err != nil || e.IsDir() {
-				return err
-			}
-			info, err := e.Info()
-			if err == nil {
-				size += info.Size()
-			}
-			return err
-		})
+		files, err := sizeOf(path)
 		if err != nil {
-			return 0, fmt.Errorf("size of %s: %w", path, err)
+			return 0, err
 		}
+		size += files
 	}
 	return size, nil
 }

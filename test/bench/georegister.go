@@ -37,6 +37,9 @@ func (c *cluster) startReplicas(ctx context.Context, f flags, durability storage
 	if err != nil {
 		return err
 	}
+	if f.limit > 0 { // a member would find these in a container
+		c.environment = append(c.environment, fmt.Sprintf("GOMEMLIMIT=%d", f.limit/4*3))
+	}
 	for i, config := range configs {
 		name := config.Members[i].Site
 		file := filepath.Join(c.dir, name+".json")
@@ -81,7 +84,7 @@ func (c *cluster) configure(f flags, durability storage.Durability) ([]node.Conf
 	var configs []node.Config
 	for i, m := range config.Members {
 		config.Self = m.ID
-		config.Directory = filepath.Join(c.dir, m.Site)
+		config.Directory, config.Cache = filepath.Join(c.dir, m.Site), node.Bytes(f.limit/4)
 		config.Listen = node.Listen{Peer: peers[i], GRPC: grpc[i], Redis: redis[i]}
 		configs = append(configs, config)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -36,6 +37,7 @@ func mixes() []mix {
 type growing struct {
 	flags
 	binaries, mixes string
+	unread          bool // by the third member: it learns of a key when somebody asks there
 	counts          []int
 	valueBytes      int
 }
@@ -51,7 +53,7 @@ const fillDepthOfStores = 16
 
 // measureKeys compares throughput with few and with many keys: a cluster for each number, which take turns.
 func measureKeys(ctx context.Context, args []string) error {
-	f, err := parseKeys(args)
+	f, err := parseStores("keys", args, "10000,200000,1000000", func(*flag.FlagSet) {})
 	if err != nil {
 		return err
 	}
@@ -68,10 +70,7 @@ func measureKeys(ctx context.Context, args []string) error {
 	fmt.Printf("| workload | store | keys | operations/s | to %d keys | to etcd | p50 ms | p99 ms | p99.9 ms |\n",
 		f.counts[0])
 	fmt.Println("|---|---|---:|---:|---:|---:|---:|---:|---:|")
-	for _, m := range mixes() {
-		if !slices.Contains(split(f.mixes), m.name) {
-			continue
-		}
+	for _, m := range f.chosen() {
 		if err := f.measure(ctx, m, stores); err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
@@ -79,9 +78,16 @@ func measureKeys(ctx context.Context, args []string) error {
 	return nil
 }
 
-func parseKeys(args []string) (growing, error) {
+// chosen are the workloads to measure.
+func (f growing) chosen() []mix {
+	return slices.DeleteFunc(mixes(), func(m mix) bool { return !slices.Contains(split(f.mixes), m.name) })
+}
+
+// parseStores reads the flags of a command that fills stores, and of that command alone.
+func parseStores(name string, args []string, counts string, own func(*flag.FlagSet)) (growing, error) {
 	var f growing
-	set := flag.NewFlagSet("keys", flag.ContinueOnError)
+	set := flag.NewFlagSet(name, flag.ContinueOnError)
+	own(set)
 	set.StringVar(&f.binaries, "binary", "bin/georegister", "the programs to measure, comma separated")
 	set.StringVar(&f.etcd, "etcd", "bin/etcd", "the etcd to compare with; built if it does not exist; empty: none")
 	set.StringVar(&f.dir, "dir", os.TempDir(), "where the members keep their data; it should be a real disk")
@@ -92,7 +98,7 @@ func parseKeys(args []string) (growing, error) {
 	set.IntVar(&f.rounds, "rounds", 3, "how often each cell is measured, in turn; the table shows the medians")
 	set.DurationVar(&f.duration, "duration", 5*time.Second, "how long each cell is measured")
 	set.DurationVar(&f.warmup, "warmup", 2*time.Second, "how long each cell runs before that")
-	keys := set.String("keys", "10000,200000,1000000", "numbers of keys, comma separated; ratios are to the first")
+	keys := set.String("keys", counts, "numbers of keys, comma separated; ratios are to the first")
 	clients := set.Int("clients", typical, "how many clients, spread over the members")
 	durability := set.String("durability", "Sync", "of the members")
 	if err := set.Parse(args); err != nil {
@@ -121,15 +127,19 @@ func (f growing) start(ctx context.Context) (stores []store, stop func(), err er
 		if s.pipelines() {
 			o.Depth = fillDepthOfStores
 		}
-		if err := bench.Fill(ctx, o); err != nil {
+		written := showProgress(name+": written", keys)
+		o.Answered = written.add
+		err = bench.Fill(ctx, o)
+		written.end()
+		if err != nil {
 			return fmt.Errorf("fill %s: %w", name, err)
 		}
-		if s.pipelines() && f.mixes != "writes" { // etcd's members have all that was written
+		if s.pipelines() && f.mixes != "writes" && !f.unread { // etcd's members have all that was written
 			if err := bench.ReadAll(ctx, o); err != nil {
 				return fmt.Errorf("read all of %s: %w", name, err)
 			}
 		}
-		fmt.Fprintf(os.Stderr, "%s: %d keys written and read in %s\n", name, keys, time.Since(begun).Round(time.Second))
+		fmt.Fprintf(os.Stderr, "%s: %d keys are there after %s\n", name, keys, time.Since(begun).Round(time.Second))
 		return nil
 	}
 	if f.etcd != "" {
@@ -198,3 +208,30 @@ func (f growing) measure(ctx context.Context, m mix, stores []store) error {
 	}
 	return nil
 }
+
+// progress shows every few seconds how far a long task is.
+type progress struct {
+	done    atomic.Int64
+	stopped chan struct{}
+}
+
+func showProgress(what string, all int) *progress {
+	p := &progress{stopped: make(chan struct{})}
+	go func() {
+		ticker := time.NewTicker(10 * time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				fmt.Fprintf(os.Stderr, "%s %d of %d\n", what, p.done.Load(), all)
+			case <-p.stopped:
+				return
+			}
+		}
+	}()
+	return p
+}
+
+func (p *progress) add(n int) { p.done.Add(int64(n)) }
+
+func (p *progress) end() { close(p.stopped) }

@@ -29,6 +29,8 @@ import (
 
 type flags struct {
 	binary, etcd, dir string
+	redis             string
+	echo              bool
 	protocol          string
 	durabilities      []string
 	kinds             []register.Kind
@@ -36,6 +38,7 @@ type flags struct {
 	shards, rounds    int
 	warmup, duration  time.Duration
 	keys              int
+	limit             int64 // of a replica's memory; 0: the machine's
 }
 
 func main() {
@@ -45,6 +48,8 @@ func main() {
 	switch command := append(os.Args, "")[1]; command {
 	case "change":
 		err = measureChanges(ctx, os.Args[2:])
+	case "echo":
+		err = serveEcho(ctx, os.Args[2:])
 	case "keys":
 		err = measureKeys(ctx, os.Args[2:])
 	case "losses":
@@ -57,6 +62,8 @@ func main() {
 		err = measureProtocols(ctx, os.Args[2:])
 	case "redis":
 		err = measureRedis(ctx, os.Args[2:])
+	case "sustained":
+		err = measureSustained(ctx, os.Args[2:])
 	case "transfer":
 		err = measureTransfers(ctx, os.Args[2:])
 	default:
@@ -76,6 +83,9 @@ func parse() flags {
 	kinds := flag.String("kinds", "read,write,rmw", "the operations to measure, comma separated")
 	flag.StringVar(&f.binary, "binary", "bin/georegister", "the programs to measure, comma separated; empty: none")
 	flag.StringVar(&f.etcd, "etcd", "bin/etcd", "the etcd to compare with; built if it does not exist; empty: none")
+	flag.StringVar(&f.redis, "redis", "", "the redis-server to compare with, whose clients WAIT for one of two replicas; "+
+		"empty: none")
+	flag.BoolVar(&f.echo, "echo", false, "measure the listeners over a store that answers at once, too")
 	flag.StringVar(&f.dir, "dir", os.TempDir(), "where the members keep their data; it should be a real disk")
 	flag.StringVar(&f.protocol, "protocol", "Gryff", "the protocol of the replicas")
 	flag.IntVar(&f.shards, "shards", int(v1alpha1.DefaultShards), "how many shards the replicas have")
@@ -155,6 +165,23 @@ func compare(ctx context.Context, f flags, durability string) (tables []*table, 
 		defer etcd.stop()
 		systems = append(systems, system{"etcd", "etcd", etcd})
 	}
+	if f.redis != "" {
+		redis, err := startReplicatedRedis(ctx, f, durability)
+		if err != nil {
+			return nil, err
+		}
+		defer redis.stop()
+		systems = append(systems, system{"Redis with WAIT", "WAIT", redis})
+	}
+	if f.echo {
+		echoes, err := startEchoes(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		defer echoes.stop()
+		systems = append(systems, system{"echo, gRPC call", "grpc", echoes},
+			system{"echo, gRPC stream", "stream", echoes}, system{"echo, Redis", "redis", echoes})
+	}
 	for _, valueBytes := range f.values {
 		t := newTable(durability, valueBytes, systems)
 		for _, s := range systems {
@@ -216,7 +243,9 @@ type system struct {
 	cluster  *cluster
 }
 
-func (s system) pipelines() bool { return s.listener == "stream" || s.listener == "redis" }
+func (s system) pipelines() bool {
+	return s.listener == "stream" || s.listener == "redis" || s.listener == "WAIT"
+}
 
 func (s system) options(f flags, c cell) bench.Options {
 	dialer, err := bench.FindDialer(s.listener)

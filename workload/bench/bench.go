@@ -19,7 +19,7 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// Options say what to measure. All fields but Rate and Servers are needed.
+// Options say what to measure. All fields but Rate, Answered and Servers are needed.
 type Options struct {
 	Dialer     Dialer
 	Addresses  []string // where the store listens; clients are spread over them evenly
@@ -33,6 +33,9 @@ type Options struct {
 	Rate     float64
 	Warmup   time.Duration
 	Duration time.Duration
+	// Answered is told how many operations of Fill or ReadAll were answered since it was told last, by any goroutine; nil:
+	// nobody is.
+	Answered func(operations int)
 	// Servers are the process ids of the store, all on this machine, whose CPU time is measured.
 	Servers []int
 }
@@ -156,6 +159,9 @@ func (o Options) part(
 		if len(batch) == o.Depth || k+fillers >= o.Keys {
 			if err := conn.Do(ctx, batch); err != nil {
 				return err
+			}
+			if o.Answered != nil {
+				o.Answered(len(batch))
 			}
 			batch = batch[:0]
 		}

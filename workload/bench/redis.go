@@ -14,9 +14,14 @@ import (
 )
 
 // redisDialer speaks the Redis protocol; several operations are a pipeline.
-type redisDialer struct{}
+type redisDialer struct {
+	// replicas are how many of Redis' replicas have to have what a pipeline changed before it counts as answered; a store
+	// that replicates by itself has none.
+	replicas int
+}
 
 type redisConn struct {
+	redisDialer
 	conn net.Conn
 	in   *bufio.Reader
 	out  *bufio.Writer
@@ -24,13 +29,13 @@ type redisConn struct {
 	deadline time.Time // of conn; setting it again for each operation would cost
 }
 
-func (redisDialer) Dial(ctx context.Context, address string) (Conn, error) {
+func (d redisDialer) Dial(ctx context.Context, address string) (Conn, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address, err)
 	}
-	return &redisConn{conn: conn, in: bufio.NewReader(conn), out: bufio.NewWriter(conn)}, nil
+	return &redisConn{redisDialer: d, conn: conn, in: bufio.NewReader(conn), out: bufio.NewWriter(conn)}, nil
 }
 
 func (c *redisConn) Do(ctx context.Context, ops []register.Operation) error {
@@ -40,6 +45,7 @@ func (c *redisConn) Do(ctx context.Context, ops []register.Operation) error {
 		}
 		c.deadline = deadline
 	}
+	changes := false
 	for _, op := range ops {
 		switch op.Kind {
 		case register.Read:
@@ -49,14 +55,25 @@ func (c *redisConn) Do(ctx context.Context, ops []register.Operation) error {
 		case register.RMW:
 			c.command("INCRBY", op.Key, string(op.Call.Args[0]))
 		}
+		changes = changes || op.Kind != register.Read
+	}
+	wait := changes && c.replicas > 0
+	if wait {
+		c.command("WAIT", strconv.Itoa(c.replicas), "0")
 	}
 	if err := c.out.Flush(); err != nil {
 		return fmt.Errorf("send: %w", err)
 	}
 	for range ops {
-		if err := c.reply(); err != nil {
+		if _, err := c.reply(); err != nil {
 			return fmt.Errorf("receive: %w", err)
 		}
+	}
+	if !wait {
+		return nil
+	}
+	if n, err := c.reply(); err != nil || n < c.replicas {
+		return errors.Join(fmt.Errorf("%d of %d replicas have it", n, c.replicas), err)
 	}
 	return nil
 }
@@ -71,33 +88,30 @@ func (c *redisConn) command(words ...string) {
 	}
 }
 
-// reply reads an answer of the kinds that these commands have in RESP2.
-func (c *redisConn) reply() error {
+// reply reads an answer of the kinds that these commands have in RESP2, and returns the number if it is one.
+func (c *redisConn) reply() (number int, err error) {
 	line, err := c.in.ReadSlice('\n')
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if len(line) < 3 {
-		return fmt.Errorf("the store answered %q", line)
+		return 0, fmt.Errorf("the store answered %q", line)
 	}
 	text := line[1 : len(line)-2]
 	switch line[0] {
-	case '+', ':':
-		return nil
+	case '+':
+		return 0, nil
 	case '-':
-		return errors.New(string(text))
-	case '$':
-		n, err := strconv.Atoi(string(text))
-		if err != nil {
-			return fmt.Errorf("the store answered %q", line)
+		return 0, errors.New(string(text))
+	case ':', '$':
+		if number, err = strconv.Atoi(string(text)); err == nil {
+			if line[0] == '$' && number >= 0 { // else it is absent
+				_, err = io.CopyN(io.Discard, c.in, int64(number)+2)
+			}
+			return number, err
 		}
-		if n < 0 {
-			return nil // absent
-		}
-		_, err = io.CopyN(io.Discard, c.in, int64(n)+2)
-		return err
 	}
-	return fmt.Errorf("the store answered %q", line)
+	return 0, fmt.Errorf("the store answered %q", line)
 }
 
 func (c *redisConn) Close() error { return c.conn.Close() }
