@@ -25,8 +25,8 @@ type memoryShard struct {
 	order  *btree.BTreeG[*stored]
 }
 
-// stored is a record, in one piece: the length of its key, the key, and the value. Another value is another piece, since
-// who reads a value may keep it.
+// stored is a record, in one piece: the length of its key, the key, and the value. Another value is another piece,
+// since who reads a value may keep it.
 type stored struct{ data []byte }
 
 func newStored(key, value []byte) *stored {

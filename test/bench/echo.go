@@ -44,8 +44,8 @@ func serveEcho(ctx context.Context, args []string) error {
 		group.Go(func() error { return serve(listener) })
 	}
 	<-ctx.Done()
-	return errors.Join(grpcServer.Shutdown(context.WithoutCancel(ctx)), redisServer.Shutdown(context.WithoutCancel(ctx)),
-		group.Wait())
+	ctx = context.WithoutCancel(ctx)
+	return errors.Join(grpcServer.Shutdown(ctx), redisServer.Shutdown(ctx), group.Wait())
 }
 
 // startEchoes starts as many processes as there are members, which serve clients as replicas do and store nothing: what

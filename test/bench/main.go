@@ -83,8 +83,8 @@ func parse() flags {
 	kinds := flag.String("kinds", "read,write,rmw", "the operations to measure, comma separated")
 	flag.StringVar(&f.binary, "binary", "bin/georegister", "the programs to measure, comma separated; empty: none")
 	flag.StringVar(&f.etcd, "etcd", "bin/etcd", "the etcd to compare with; built if it does not exist; empty: none")
-	flag.StringVar(&f.redis, "redis", "", "the redis-server to compare with, whose clients WAIT for one of two replicas; "+
-		"empty: none")
+	flag.StringVar(&f.redis, "redis", "",
+		"the redis-server to compare with, whose clients WAIT for one of two replicas; empty: none")
 	flag.BoolVar(&f.echo, "echo", false, "measure the listeners over a store that answers at once, too")
 	flag.StringVar(&f.dir, "dir", os.TempDir(), "where the members keep their data; it should be a real disk")
 	flag.StringVar(&f.protocol, "protocol", "Gryff", "the protocol of the replicas")

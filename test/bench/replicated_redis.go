@@ -8,9 +8,9 @@ import (
 	"strconv"
 )
 
-// startReplicatedRedis starts a Redis server with two replicas that has each change on disk before it answers it (Sync),
-// or never (Memory). Clients have its address alone, and wait until one replica has what they changed: that is a quorum,
-// as with three members, but nobody takes over from a server that is lost without losing what is under way.
+// startReplicatedRedis starts a Redis server with two replicas that has each change on disk before it answers it
+// (Sync), or never (Memory). Clients have its address alone, and wait until one replica has what they changed: that is
+// a quorum, as with three members, but nobody takes over from a server that is lost without losing what is under way.
 func startReplicatedRedis(ctx context.Context, f flags, durability string) (*cluster, error) {
 	c, err := newCluster(f, "redis")
 	if err != nil {

@@ -51,8 +51,8 @@ func measureSustained(ctx context.Context, args []string) error {
 	}
 	fmt.Printf("# %.0f%% of the peak for %s, three members of %s and their clients on one machine: %s\n\n", 100*f.share,
 		f.window, f.memory, machine())
-	fmt.Printf("%d clients, values of %d random bytes, durability %s. A latency counts from when its operation was due.\n\n",
-		f.clients[0], f.valueBytes, f.durabilities[0])
+	fmt.Printf("%d clients, values of %d random bytes, durability %s. A latency counts from when its operation was "+
+		"due.\n\n", f.clients[0], f.valueBytes, f.durabilities[0])
 	fmt.Println("| workload | store | keys | peak, operations/s | offered | answered | p50 ms | p99 ms | p99.9 ms | " +
 		"CPU µs/operation | largest resident memory, MiB | files, MiB a member |")
 	fmt.Println("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
@@ -82,7 +82,8 @@ func (f sustaining) sustain(ctx context.Context, m mix, s store) error {
 		return fmt.Errorf("peak: %w", err)
 	}
 	o.Rate, o.Duration = f.share*peak.Throughput(), f.window
-	fmt.Fprintf(os.Stderr, "%s, %s: peak %.0f/s; %.0f/s for %s\n", m.name, s.name, peak.Throughput(), o.Rate, o.Duration)
+	fmt.Fprintf(os.Stderr, "%s, %s: peak %.0f/s; %.0f/s for %s\n", m.name, s.name, peak.Throughput(), o.Rate,
+		o.Duration)
 	r, err := bench.Run(ctx, o)
 	if err != nil {
 		return err

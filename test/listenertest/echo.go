@@ -8,8 +8,8 @@ import (
 )
 
 // Echo is a store that answers every operation at once, from one other goroutine, as a shard's loop does: a read by the
-// value that was written last under whatever key, an rmw by 1. It costs next to nothing, so a benchmark over it measures
-// the listener.
+// value that was written last under whatever key, an rmw by 1. It costs next to nothing, so a benchmark over it
+// measures the listener.
 type Echo struct {
 	work chan func()
 	last register.Value

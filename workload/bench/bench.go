@@ -33,8 +33,7 @@ type Options struct {
 	Rate     float64
 	Warmup   time.Duration
 	Duration time.Duration
-	// Answered is told how many operations of Fill or ReadAll were answered since it was told last, by any goroutine; nil:
-	// nobody is.
+	// Answered is told of operations of Fill or ReadAll that were answered, by any goroutine; nil: nobody is.
 	Answered func(operations int)
 	// Servers are the process ids of the store, all on this machine, whose CPU time is measured.
 	Servers []int

@@ -47,8 +47,8 @@ func FindDialer(name string) (Dialer, error) {
 }
 
 // DialerNames lists the names of the listeners: grpc sends one call per operation, stream sends batches over one gRPC
-// stream, redis speaks the Redis protocol. For comparison, etcd speaks to etcd, and WAIT to a Redis server with replicas:
-// a change counts as answered when one of them has it.
+// stream, redis speaks the Redis protocol. For comparison, etcd speaks to etcd, and WAIT to a Redis server with
+// replicas: a change counts as answered when one of them has it.
 func DialerNames() []string { return slices.Sorted(maps.Keys(dialers())) }
 
 func dialGRPC(address string, codec grpc.CallOption) (*grpc.ClientConn, error) {

@@ -15,8 +15,8 @@ import (
 
 // redisDialer speaks the Redis protocol; several operations are a pipeline.
 type redisDialer struct {
-	// replicas are how many of Redis' replicas have to have what a pipeline changed before it counts as answered; a store
-	// that replicates by itself has none.
+	// replicas are how many of Redis' replicas have to have what a pipeline changed before it counts as answered; a
+	// store that replicates by itself has none.
 	replicas int
 }
 
