@@ -89,15 +89,25 @@ func (a *application) done(b *batch) []*peerv1.Answer {
 	if a.protocol.options.AtLeastOnce || len(a.next.Table) == 0 && a.table == nil {
 		return nil
 	}
-	return session.RecallBatch(a.open(), b.author, b.number, len(b.commands))
+	answers := session.RecallBatch(a.open(), b.author, b.number, len(b.commands))
+	for k := range answers {
+		if answer := session.Recall(a.open(), b.commands[k]); answer != nil {
+			answers[k] = answer
+		}
+	}
+	return answers
 }
 
-// note makes a batch its author's last one in the state. What a read has answered is not kept.
+// note makes a batch its author's last one in the state. What a read has answered is not kept, and what its session
+// remembers is not kept twice.
 func (a *application) note(b *batch, answers []*peerv1.Answer) {
 	answers = slices.Clone(answers)
 	for k, answer := range answers {
-		if b.commands[k].Function == readCommand {
+		switch c := b.commands[k]; {
+		case c.Function == readCommand:
 			answers[k] = session.WithoutValue(answer)
+		case session.Recall(a.open(), c) != nil:
+			answers[k] = session.Forgotten
 		}
 	}
 	session.RememberBatch(a.open(), b.author, b.number, answers, a.protocol.Config.View)

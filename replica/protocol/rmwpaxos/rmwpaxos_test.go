@@ -6,10 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/protocoltest"
 	"github.com/georegister/georegister/replica/protocol/quorum"
+	"github.com/georegister/georegister/replica/protocol/session"
+	"github.com/georegister/georegister/replica/protocol/wire"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -144,6 +148,34 @@ func TestTheTableIsBounded(t *testing.T) {
 		t.Errorf("after writes of three members, the table has %d bytes", size)
 	} else {
 		t.Logf("%d bytes after writes of three members", size)
+	}
+}
+
+// A batch that is in the state has answered what it did then, and the state holds an answer once: an rmw's with its session,
+// a write's, which has none, with the batch.
+func TestABatchAnswersAgainWhatItDid(t *testing.T) {
+	p := newCluster(3).members[0]
+	b := &batch{author: p.author, number: 1, left: true, commands: []*peerv1.Command{
+		wire.Command(add("k", register.ID{Session: 7, Number: 1, FirstIncomplete: 1, IssuedAt: 1})),
+		{Function: writeCommand, Args: [][]byte{[]byte("v")}},
+	}}
+	first, answers, _ := (&application{protocol: p}).apply([]*batch{b})
+	again, repeated, changed := (&application{protocol: p, next: first}).apply([]*batch{b})
+	if changed || string(again.Value) != "v" {
+		t.Errorf("it is applied again: %q", again.Value)
+	}
+	for k, answer := range answers[0] {
+		if !proto.Equal(repeated[0][k], answer) {
+			t.Errorf("command %d answers %v, and %v again", k, answer, repeated[0][k])
+		}
+	}
+	table := &peerv1.KeyState{}
+	if err := table.UnmarshalVT(first.Table); err != nil {
+		t.Fatal(err)
+	}
+	held := table.Executed[0].Answers
+	if !proto.Equal(held[0], session.Forgotten) || !proto.Equal(held[1], answers[0][1]) {
+		t.Errorf("the batch holds %v", held)
 	}
 }
 
