@@ -3,7 +3,8 @@
 //
 // Every member stores, per key, a value and its tag (timestamp, writer). A writer does not ask for the largest tag
 // first; it guesses a larger one than it knows of, and sends value and tag at once. If a quorum finds the tag newer
-// than what it had, the write is done in one round trip. Otherwise it gets a larger tag, in a second one.
+// than what it had, or than all of that but for what has not ended, the write is done in one round trip. Otherwise it gets
+// a larger tag, in a second one.
 //
 // So a write has two tags at times, and must be seen with one only. With three members that is so because a quorum of
 // two that holds a tag leaves nobody who could make it a stale one. With more, a tag is speculative until its writer
@@ -48,6 +49,8 @@ type Protocol struct {
 // active is what this member coordinates of one key at present.
 type active struct {
 	operations []*operation
+	// ended is kept while writes are under way here, where a tag can be held that is no vote (Protocol.ended).
+	ended register.Carstamp
 	// versions are writes that arrived while reads are under way here, oldest first: the register may be past the one that
 	// becomes final first.
 	versions []version
@@ -128,6 +131,11 @@ func (p *Protocol) begin(r protocol.Request) *operation {
 	if k == nil {
 		k = &active{}
 		p.active[r.Operation.Key] = k
+	}
+	if p.enough == 0 && o.writes() && !k.writes() {
+		r := p.load(o.Key)
+		newest, _ := r.newest()
+		k.ended = newest.Carstamp
 	}
 	k.operations = append(k.operations, o)
 	return o

@@ -280,6 +280,9 @@ func (p *Protocol) end(o *operation) {
 		return
 	}
 	k.operations = slices.DeleteFunc(k.operations, func(x *operation) bool { return x == o })
+	if o.writes() {
+		p.mayHaveEnded(o.Key, o.tag())
+	}
 	switch {
 	case len(k.operations) == 0:
 		delete(p.active, string(o.Key))

@@ -275,6 +275,10 @@ func (k *active) reads() bool {
 	return slices.ContainsFunc(k.operations, func(o *operation) bool { return o.stage == reading })
 }
 
+func (k *active) writes() bool {
+	return slices.ContainsFunc(k.operations, (*operation).writes)
+}
+
 // wake lets reads go on that wait for what this member has been told by now.
 func (p *Protocol) wake(key []byte) {
 	for _, o := range p.of(key) {

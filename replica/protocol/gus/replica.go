@@ -48,13 +48,13 @@ func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 	p.reply(from, a)
 }
 
-// onWrite answers WRITE (lines 21 to 29): it tells whether this member held nothing newer before the WRITE. Line 29 as
-// published tells the tag after it, which makes every write slow.
+// onWrite answers WRITE (lines 21 to 29): it tells whether this member held nothing newer before the WRITE that may have
+// ended. Line 29 as published tells the tag after it, which makes every write slow.
 func (p *Protocol) onWrite(from view.MemberID, m *peerv1.Message) {
 	r := p.load(m.Key)
 	t := tagOf(m)
 	a := p.message(peerv1.Kind_GUS_WRITE_REPLY, m.Op, m.Key, t, t.Timestamp)
-	newest, _ := r.newest()
+	ended := p.ended(m.Key, &r)
 	p.remember(m.Key, t, valueOf(m))
 	r.end(t.Writer, m.Gus.Ended) // goes with what is stored next
 	switch w := r.find(t); {
@@ -66,7 +66,10 @@ func (p *Protocol) onWrite(from view.MemberID, m *peerv1.Message) {
 		a.Gus.Held = w.held
 	case r.Carstamp == t:
 		a.Gus.Held = true
-	case newest.Carstamp.Less(t):
+	case !t.Less(ended) && t.Less(r.Carstamp):
+		p.Took(pathLetPass)
+		a.Gus.Held = true
+	case ended.Less(t):
 		r.hold(register.Versioned{Carstamp: t, Value: valueOf(m)}, m.Gus.Born)
 		p.store(m.Key, r)
 		a.Gus.Held = true
@@ -77,8 +80,32 @@ func (p *Protocol) onWrite(from view.MemberID, m *peerv1.Message) {
 		r.add(write{origin: t, born: m.Gus.Born})
 		p.store(m.Key, r)
 	}
+	if a.Gus.Held {
+		p.mayHaveEnded(m.Key, t)
+	}
 	tellNewest(a, &r)
 	p.reply(from, a)
+}
+
+// ended is the largest tag that may be of a write that has ended, or was read, with this member's help. A writer that has
+// a larger one is told that its tag is held, for it is as if its WRITE had come before this member's own writes that are
+// under way. Their tags may be larger yet, but they have not ended, so that others may come before them (section 3.3):
+// who holds a tag can't know that, but for its writer's member. Three things count that the register does not show: what
+// was here before these writes, what others were told to be held since, and ballots of others on these writes. The writer
+// of the smaller tag needs no more of this member than of one that has held it: its register is past the tag.
+func (p *Protocol) ended(key []byte, r *record) register.Carstamp {
+	if k := p.active[string(key)]; k != nil && p.enough == 0 && k.writes() {
+		return k.ended
+	}
+	newest, _ := r.newest()
+	return newest.Carstamp
+}
+
+// mayHaveEnded takes note of a tag that others may have ended with, or read, with this member's help.
+func (p *Protocol) mayHaveEnded(key []byte, tag register.Carstamp) {
+	if k := p.active[string(key)]; k != nil && k.ended.Less(tag) {
+		k.ended = tag
+	}
 }
 
 // holds reports whether this member counts as a holder of a tag, for whoever counts holders. A vote of a ballot is none
@@ -171,6 +198,9 @@ func (p *Protocol) vote(m *peerv1.Message) *peerv1.Message {
 	a := p.message(peerv1.Kind_GUS_COMMIT_REPLY, m.Op, m.Key, origin, m.Timestamp)
 	setBallot(a, b)
 	p.remember(m.Key, origin, valueOf(m))
+	if b.round > 1 || !p.own(m.Key, origin) {
+		p.mayHaveEnded(m.Key, t)
+	}
 	w := r.find(origin)
 	switch {
 	case r.final(t):

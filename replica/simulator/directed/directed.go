@@ -90,6 +90,8 @@ var kinds = []Kind{
 	{"tags-preempted", []string{"gus"}, five, "a writer takes another tag while others decide the first", of(TagsPreempted)},
 	{"tags-outvoted", []string{"gus"}, five, "the same, and both have votes", of(TagsOutvoted)},
 	{"tags-taken-again", []string{"gus"}, five, "the same, and the writer writes again", of(TagsTakenAgain)},
+	{"own-writes-passed", []string{"gus"}, five, "a member lets writes pass its own one after another has ended", of(OwnWritesPassed)},
+	{"own-writes-decided", []string{"gus"}, five, "the same after others have decided its own one", of(OwnWritesDecided)},
 	{"votes-that-lose", []string{"gus"}, four, "a vote makes a tag stale, and loses after a change", of(VotesThatLose)},
 
 	{"writes-forgotten", []string{"gus"}, four, "four members forget writes that others ask about", forgotten(4)},

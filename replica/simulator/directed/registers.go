@@ -124,17 +124,19 @@ func WritersBack(seed uint64) schedule.Schedule {
 	return s
 }
 
-// staleWriter begins a schedule of five members in which one (1) has made tags that the others did not hear of, so that
-// it finds the tag stale that a writer (0) sends to all. After cut the writer's COMMIT is under way.
+// staleWriter begins a schedule of five members in which one (1) has made tags that the others did not hear of, and has
+// started again, so that it can't say that their writes have not ended: it finds the tag stale that a writer (0) sends to
+// all. After cut the writer's COMMIT is under way.
 func staleWriter(seed uint64) (s schedule.Schedule, draw kernel.Stream, cut time.Duration) {
 	const ms = time.Millisecond
 	s, draw = Pentagon(seed)
 	cut = 116*ms + draw.Between(0, 14*ms)
 	s.Faults = []faults.Fault{
 		{Kind: faults.Partition, Everywhere: true, At: 50 * ms, For: 49 * ms, Side: 1 << 1, Rate: 1000},
+		{Kind: faults.Crash, Node: 1, At: 85 * ms, For: 5 * ms},
 	}
 	for i := range time.Duration(3) {
-		Plan(&s, 1, 90*ms+i*ms/2, register.Operation{
+		Plan(&s, 1, 80*ms+i*ms/2, register.Operation{
 			Kind: register.Write, Value: register.Value("unheard" + string(rune('0'+i))),
 		})
 	}
