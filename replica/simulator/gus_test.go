@@ -102,6 +102,10 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 		{"gus/forget-votes with four", four, 950, 4000},
 		{"gus/tag-along", all, 0, 500},
 		{"gus/tag-along with four", four, 0, 500},
+		{"gus/let-undecided-pass", more, 0, 500},
+		{"gus/let-undecided-pass with four", four, 0, 2000},
+		{"gus/let-pass-with-three", three, 2700, 4000},
+		{"gus/let-pass-below-vote", more, 0, 2000},
 		{"gus/share-tags", all, 230, 2000},
 		{"gus/tag-without-boot", crashes, 80, 6000},
 		{"gus/number-without-boot", crashes, 1460, 4000},
@@ -141,6 +145,12 @@ func TestRareMistakesOfGusAreFound(t *testing.T) {
 		{"gus/forget-taken", directed.TagsTakenAgain, 500},
 		{"gus/hold-refused", directed.VotesThatLose, 100},
 		{"gus/vote-into-register", directed.VotesThatLose, 100},
+		{"gus/let-pass-what-was-before", directed.OwnWritesPassed, 100},
+		{"gus/forget-let-pass", directed.OwnWritesPassed, 200},
+		{"gus/forget-held-below", directed.OwnWritesPassed, 200},
+		{"gus/let-pass-votes", directed.OwnWritesPassed, 100},
+		{"gus/let-pass-ended", directed.OwnWritesPassed, 100},
+		{"gus/let-pass-decided-by-others", directed.OwnWritesDecided, 200},
 	} {
 		program.Run(t, rare.mutant, rare.mutant, func(t *testing.T) {
 			mustFind(t, rare.draw, Member(gus.Factory), 0, rare.seeds, nil)

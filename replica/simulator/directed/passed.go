@@ -22,8 +22,8 @@ func roles(draw *kernel.Stream) (between, near, nearToo, far, farToo int) {
 }
 
 // OwnWritesPassed makes a schedule in which a member of five (between) lets other writes of Gus pass its own one, of which
-// it has not been heard yet. On one side of it an operation ends: a write, a write that takes another tag, or another one
-// of this member. Then a writer of the other side, which has heard of nothing, begins: it may not come before that.
+// it has not been heard yet. On one side of it an operation ends: a write, a write that takes another tag, another one of
+// this member, or one before its own. Then a writer of the other side, which has heard of nothing, begins: it may not come before that.
 func OwnWritesPassed(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s, draw := Pentagon(seed)
@@ -35,7 +35,7 @@ func OwnWritesPassed(seed uint64) schedule.Schedule {
 	write(between, 100*ms, "under way")
 	begins := 105*ms + draw.Between(0, 3*ms)
 	ends := begins + 28*ms
-	switch draw.Below(3) {
+	switch draw.Below(4) {
 	case 0:
 		write(near, begins, "ended")
 	case 1:
@@ -49,13 +49,15 @@ func OwnWritesPassed(seed uint64) schedule.Schedule {
 		write(near, begins, "ended")
 	case 2:
 		write(between, begins, "ended")
+	case 3:
+		write(near, 65*ms, "ended")
 	}
 	flips := ends + draw.Between(0, 10*ms)
 	write(far, flips+draw.Between(ms, 5*ms), "later")
 	back := flips + 80*ms
 	s.Faults = append(s.Faults,
 		faults.Fault{Kind: faults.Partition, Everywhere: true, At: 99 * ms, For: 3 * ms, Side: 1 << between, OneWay: true, Rate: 1000},
-		faults.Fault{Kind: faults.Partition, Everywhere: true, At: 90 * ms, For: flips - 90*ms, Side: 1<<far | 1<<farToo, Rate: 1000},
+		faults.Fault{Kind: faults.Partition, Everywhere: true, At: 60 * ms, For: flips - 60*ms, Side: 1<<far | 1<<farToo, Rate: 1000},
 		faults.Fault{Kind: faults.Partition, Everywhere: true, At: flips, For: back - flips, Side: 1<<near | 1<<nearToo, Rate: 1000},
 	)
 	for home := range 5 {
