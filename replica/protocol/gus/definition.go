@@ -26,7 +26,7 @@ var Definition = definition.Protocol{
 	},
 	Factory:  Factory,
 	GoodAt:   "reads and writes in one round trip while they don't meet",
-	Price:    "no rmws; writes that meet take two",
+	Price:    "no rmws; writes that meet may take two",
 	Samples:  []string{"gus-fragments.yaml", "gus-seven-sites.yaml", "gus-three-regions.yaml"},
 	Variants: []definition.Variant{{Name: "gus-relaxed", FaultTolerance: 2}, {Name: "gus-fragments", DataFragments: 3}},
 	Messages: definition.Messages{
