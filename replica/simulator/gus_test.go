@@ -19,7 +19,7 @@ func TestGusSurvives(t *testing.T) {
 	t.Parallel()
 	survivesEach(t, Search{
 		Start: Member(gus.Factory), Options: schedule.Options{Faults: sameMembers(), RMWs: schedule.FewRMWs}, First: 1, Seeds: seedsFor(t),
-	}, []int{3, 4, 5, 7}, gus.Paths())
+	}, []int{3, 4, 5, 7}, append(gus.Paths(), gus.MajorityPaths()...))
 }
 
 func TestGusSurvivesChanges(t *testing.T) {

@@ -32,13 +32,16 @@ const (
 // takes more undecided writes of one key than searches make, but for those with smaller bounds (ForgetfulPaths).
 func Paths() []string {
 	return append(base.Paths(), pathReadFinal, pathReadHeld, pathReadWaits, pathReadRecovers, pathReadPassed,
-		pathReadOvertaken, pathReadJoined, pathAdopted, pathWriteFast, pathWriteRetags, pathWriteHeard, pathLetPass, pathRefused,
+		pathReadOvertaken, pathReadJoined, pathAdopted, pathWriteFast, pathWriteRetags, pathWriteHeard, pathRefused,
 		pathRetry, pathUnsupported)
 }
 
 // ForgetfulPaths lists those that only members that forget lead to. That a read leaves out a tag (pathReadBelow) takes
 // more schedules than the tests' searches try.
 func ForgetfulPaths() []string { return []string{pathForgotten} }
+
+// MajorityPaths lists those that only majorities of more than three lead to.
+func MajorityPaths() []string { return []string{pathLetPass} }
 
 // RelaxedPaths lists those that only relaxed quorums lead to.
 func RelaxedPaths() []string { return []string{pathReadRelays} }
