@@ -8,16 +8,17 @@ import (
 	"github.com/georegister/georegister/replica/simulator/schedule"
 )
 
-// UpdatesFollowed is LostMasters in which the clients of one site, perhaps the master's, update a key or two all the
+// UpdatesFollowed makes a schedule in which the clients of one site, perhaps the master's, update a key or two all the
 // time, so that each update follows another one, and all backups are cut off before the master is lost: witnesses alone
 // have what is complete. Messages to witnesses are lost meanwhile. Often the master is back before anybody misses it,
 // without what was not on its disk, and is lost for good a little later.
 func UpdatesFollowed(seed uint64) schedule.Schedule {
-	s := LostMasters(seed)
+	s, first := nearMasters(seed)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 14)
 	p, trip, n := s.Environment.Partitioned, s.Environment.Retry, len(s.Environment.Network.Sites)
 	p.FalseAlarms, p.Suspect, p.Calls.Side, p.Calls.Rate = 0, 6*trip, 0, 0
-	crash, back := s.Settle-30*trip, draw.Between(time.Millisecond, trip/2)
+	_, crash := fewKeys(first, trip) // the keys are fewer
+	back := draw.Between(time.Millisecond, trip/2)
 	cut := faults.Fault{Kind: faults.Partition, Everywhere: true, At: crash - draw.Between(trip/4, 2*trip)}
 	for i := 1; i < n; i++ {
 		cut.Side |= 1 << i
@@ -47,11 +48,11 @@ func UpdatesFollowed(seed uint64) schedule.Schedule {
 	s.SortFaults()
 	script := schedule.NewScript(draw, 700)
 	script.Keys, script.Reads = 1+draw.Below(2), 0
-	s.Clients = nil
 	for range 3 {
 		work(&s, draw, home, 2*trip+draw.Between(0, trip), crash+6*trip, 0, trip/2, script.Operation)
 	}
 	work(&s, draw, draw.Below(n), 2*trip+draw.Between(0, trip), crash+12*trip, 0, 4*trip, script.Operation)
+	s.Settle = crash + 30*trip
 	readEverywhere(&s, draw, script, crash, trip/2, 3*trip)
 	return s
 }

@@ -13,7 +13,7 @@ import (
 // LeasesCutOff makes a schedule in which the master or a backup is cut off while it reads under a lease of many round
 // trips, and those who follow as masters are lost in turn, in the same process or not. Clocks drift up to the bound.
 func LeasesCutOff(seed uint64) schedule.Schedule {
-	s := LostMasters(seed)
+	s, _ := nearMasters(seed)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 9)
 	n, trip := len(s.Environment.Network.Sites), s.Environment.Retry
 	p := s.Environment.Partitioned
@@ -48,7 +48,6 @@ func LeasesCutOff(seed uint64) schedule.Schedule {
 	s.Settle = cut + 40*trip
 	script := schedule.NewScript(draw, 0)
 	script.Keys = 4
-	s.Clients = nil
 	for home := range n {
 		if home != away { // what is written where nobody syncs it is not read there, either
 			work(&s, draw, home, cut-4*trip, s.Settle, trip/2, 2*trip, reading(draw, script, 300))
@@ -86,7 +85,7 @@ func BackupsOnBothSides(seed uint64) schedule.Schedule {
 // LeasesOfFormerProcesses makes a schedule in which a backup that is read at its site stops for a moment, hears late
 // what its former process was told of leases, and is cut off.
 func LeasesOfFormerProcesses(seed uint64) schedule.Schedule {
-	s := LostMasters(seed)
+	s, _ := nearMasters(seed)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 28)
 	n, trip, p := len(s.Environment.Network.Sites), s.Environment.Retry, s.Environment.Partitioned
 	p.Sync.Lease, p.Sync.Delay = draw.Between(6*trip, 12*trip), draw.Between(trip/4, trip)
@@ -105,7 +104,6 @@ func LeasesOfFormerProcesses(seed uint64) schedule.Schedule {
 	s.Settle = cut + 40*trip
 	script := schedule.NewScript(draw, 0)
 	script.Keys = 4
-	s.Clients = nil
 	for home := range n {
 		if home != 1 {
 			work(&s, draw, home, stops-8*trip, s.Settle, trip/4, 2*trip, reading(draw, script, 300))
@@ -138,7 +136,7 @@ func LeasesHeardLate(seed uint64) schedule.Schedule {
 // BackupReads makes a schedule in which members near each other read at their sites what others write now and then,
 // and what is sent is lost or comes late, but before it is sent again. Nobody stops.
 func BackupReads(seed uint64) schedule.Schedule {
-	s := LostMasters(seed)
+	s, _ := nearMasters(seed)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 10)
 	n, trip := len(s.Environment.Network.Sites), s.Environment.Retry
 	for a := range n {
@@ -158,7 +156,6 @@ func BackupReads(seed uint64) schedule.Schedule {
 	}
 	script := schedule.NewScript(draw, 0)
 	script.Keys = 1 + draw.Below(3)
-	s.Clients = nil
 	plan := func(home int, apart time.Duration, reads int) {
 		work(&s, draw, home, 2*trip+draw.Between(0, trip), end, apart/8, apart, reading(draw, script, reads))
 	}

@@ -16,10 +16,9 @@ func withMasters(kinds []faults.Kind) schedule.Options {
 	return schedule.Options{Faults: kinds, RMWs: schedule.ManyRMWs, Partitioned: curp.Definition.Partitioned}
 }
 
-// LostMasters makes a schedule in which masters are lost with many operations that only witnesses have: clients work on
-// a few keys, syncs take their time, and whoever is master crashes, perhaps again in the recovery; then everything is
-// read. Random schedules have few operations that are not synced when a master is lost.
-func LostMasters(seed uint64) schedule.Schedule {
+// nearMasters begins a schedule of three or five members near each other, of which one is the master of the only
+// partition: syncs take their time, and in some, witnesses are replaced that live on. It goes on with the draws.
+func nearMasters(seed uint64) (schedule.Schedule, kernel.Stream) {
 	const ms = time.Millisecond
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 4)
 	n := 3 + 2*draw.Below(2)
@@ -36,11 +35,24 @@ func LostMasters(seed uint64) schedule.Schedule {
 		env.Partitioned.FalseAlarms, env.Partitioned.Suspect = 60, 0
 		env.Partitioned.Calls.Rate, env.Partitioned.Calls.Side = 300, 1<<(1+draw.Below(n-1))
 	}
-	s := schedule.Schedule{Seed: seed, Environment: env, Abandon: 100}
-	script := schedule.NewScript(draw, 500)
+	return schedule.Schedule{Seed: seed, Environment: env, Abandon: 100}, draw
+}
+
+// fewKeys is what clients do on a few keys, and when the master is lost meanwhile.
+func fewKeys(draw kernel.Stream, trip time.Duration) (script *schedule.Script, lost time.Duration) {
+	script = schedule.NewScript(draw, 500)
 	script.Keys = 2 + draw.Below(6)
 	script.Reads = 100 + draw.Below(500)
-	crash := draw.Between(4*trip, 12*trip)
+	return script, draw.Between(4*trip, 12*trip)
+}
+
+// LostMasters makes a schedule in which masters are lost with many operations that only witnesses have: clients work on
+// a few keys, syncs take their time, and whoever is master crashes, perhaps again in the recovery; then everything is
+// read. Random schedules have few operations that are not synced when a master is lost.
+func LostMasters(seed uint64) schedule.Schedule {
+	s, draw := nearMasters(seed)
+	n, trip := len(s.Environment.Network.Sites), s.Environment.Retry
+	script, crash := fewKeys(draw, trip)
 	for c := range 6 {
 		work(&s, draw, (c+draw.Below(2))%n, 2*trip+draw.Between(0, trip), crash+12*trip, 0, 2*trip, script.Operation)
 	}
@@ -169,7 +181,7 @@ func Splits(seed uint64) schedule.Schedule {
 // before the record of the view is lost. The master is cut off with it until another one has taken its place, and
 // nothing is split. Updates of both halves wait at it, of clients with much patience.
 func SplitsForgotten(seed uint64) schedule.Schedule {
-	s := LostMasters(seed)
+	s, _ := nearMasters(seed)
 	draw := kernel.NewStream(seed, kernel.ForPartitions, 9)
 	trip, p := s.Environment.Retry, s.Environment.Partitioned
 	s.Environment.Patience = 60 * trip
@@ -182,7 +194,6 @@ func SplitsForgotten(seed uint64) schedule.Schedule {
 	}
 	script := schedule.NewScript(draw, 300)
 	script.Keys, script.Reads = 8, 100
-	s.Clients = nil
 	for home := range s.Environment.Network.Sites {
 		for range 5 {
 			work(&s, draw, home, split-draw.Between(0, 2*trip), split+12*trip, 0, trip, script.Operation)

@@ -52,7 +52,7 @@ func StatesInPages(seed uint64, options schedule.Options) schedule.Schedule {
 // more than logs keep: it copies the state in pages, and its questions come late and more than once, while there are a
 // few last updates, of which messages to it are lost.
 func LateQuestions(seed uint64) schedule.Schedule {
-	s := LostMasters(seed)
+	s, _ := nearMasters(seed)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 27)
 	p, trip, n := s.Environment.Partitioned, s.Environment.Retry, len(s.Environment.Network.Sites)
 	p.Placement = membership.Placement{Partitions: 1, Faults: 1}
@@ -79,7 +79,6 @@ func LateQuestions(seed uint64) schedule.Schedule {
 	s.SortFaults()
 	script := schedule.NewScript(draw, 300)
 	script.Keys, script.Reads = 4+draw.Below(8), 100
-	s.Clients = nil
 	for c := range n {
 		work(&s, draw, c, trip, back, 0, trip/4, script.Operation)
 	}

@@ -57,7 +57,7 @@ func SessionsOutOfOrder(seed uint64) schedule.Schedule {
 
 // SessionsBackAtMasters is SessionsBack with a master, which remembers one or two sessions.
 func SessionsBackAtMasters(seed uint64) schedule.Schedule {
-	s := LostMasters(seed)
+	s, _ := nearMasters(seed)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 24)
 	n, trip := len(s.Environment.Network.Sites), s.Environment.Retry
 	s.Environment.InFlight, s.Environment.Tuning.Sessions = 2+draw.Below(3), 1+draw.Below(2)
@@ -65,7 +65,7 @@ func SessionsBackAtMasters(seed uint64) schedule.Schedule {
 	end := 28 * trip
 	s.Faults = []faults.Fault{{Kind: faults.Loss, Everywhere: true, At: 2 * trip, For: end, Rate: 200 + draw.Below(400)}}
 	script := schedule.NewScript(draw, 1000)
-	script.Keys, s.Clients, s.Abandon = 3, nil, 300
+	script.Keys, s.Abandon = 3, 300
 	for c := range 12 {
 		work(&s, draw, c%n, 2*trip+draw.Between(0, 4*trip), end, 0, 4*trip, script.Operation)
 	}
