@@ -20,11 +20,11 @@ func (s Situation) placement(v view.View) membership.Placement {
 	}
 	there := s.SitesOf(v)
 	for i := range p.Partitions {
-		if len(s.Distances) > 0 {
-			p.Homes = append(p.Homes, s.GivenHome(i, there))
-		} else {
-			p.Homes = append(p.Homes, s.Record.Home(i, there))
+		home := s.Record.Home(i, there)
+		if home == "" && len(s.Distances) == 0 {
+			home = there[i%len(there)] // and not in the members' order, in which who replaces another one is the last
 		}
+		p.Homes = append(p.Homes, home)
 	}
 	p.Distances = s.Distances
 	return p

@@ -27,17 +27,9 @@ func (r *Record) SitesOf(v view.View) []string {
 	return there
 }
 
-// Home is the site where the master of a partition is at rest, of those that have members: where it was moved to, or
-// what the manifest says, or the one whose turn it is, unless distances say where it is by default.
+// Home is the site that a master was moved to, or what the manifest says, if it is one of those that have members; else
+// it is empty.
 func (r *Record) Home(partition int, there []string) string {
-	if given := r.GivenHome(partition, there); given != "" {
-		return given
-	}
-	return there[partition%len(there)]
-}
-
-// GivenHome is the site that a master was moved to, or what the manifest says, if it has members; else it is empty.
-func (r *Record) GivenHome(partition int, there []string) string {
 	for _, given := range [][]string{r.Moved, r.Given} {
 		if partition < len(given) && slices.Contains(there, given[partition]) {
 			return given[partition]
@@ -66,7 +58,7 @@ func (r *Record) Move(number, site string) (string, error) {
 		r.Moved[partition] = ""
 		return fmt.Sprintf("partition %d moves to where it is by default, if it is not there", partition), nil
 	}
-	return fmt.Sprintf("partition %d moves to %s", partition, r.Home(partition, there)), nil
+	return fmt.Sprintf("partition %d moves to %s", partition, site), nil
 }
 
 // Movable reads the number of a partition whose master can move.
