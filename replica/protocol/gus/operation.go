@@ -283,6 +283,9 @@ func (p *Protocol) end(o *operation) {
 	if o.writes() {
 		p.mayHaveEnded(o.Key, o.tag())
 	}
+	if !k.writes() {
+		k.ended = register.Carstamp{}
+	}
 	switch {
 	case len(k.operations) == 0:
 		delete(p.active, string(o.Key))

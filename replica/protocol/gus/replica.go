@@ -94,7 +94,7 @@ func (p *Protocol) onWrite(from view.MemberID, m *peerv1.Message) {
 // was here before these writes, what others were told to be held since, and ballots of others on these writes. The writer
 // of the smaller tag needs no more of this member than of one that has held it: its register is past the tag.
 func (p *Protocol) ended(key []byte, r *record) register.Carstamp {
-	if k := p.active[string(key)]; k != nil && p.enough == 0 && k.writes() {
+	if k := p.writing(key); k != nil {
 		return k.ended
 	}
 	newest, _ := r.newest()
@@ -103,9 +103,17 @@ func (p *Protocol) ended(key []byte, r *record) register.Carstamp {
 
 // mayHaveEnded takes note of a tag that others may have ended with, or read, with this member's help.
 func (p *Protocol) mayHaveEnded(key []byte, tag register.Carstamp) {
-	if k := p.active[string(key)]; k != nil && k.ended.Less(tag) {
+	if k := p.writing(key); k != nil && k.ended.Less(tag) {
 		k.ended = tag
 	}
+}
+
+// writing is what runs here on a key if that are writes, among others, and to hold a tag is no vote; else nil.
+func (p *Protocol) writing(key []byte) *active {
+	if k := p.active[string(key)]; k != nil && p.enough == 0 && k.writes() {
+		return k
+	}
+	return nil
 }
 
 // holds reports whether this member counts as a holder of a tag, for whoever counts holders. A vote of a ballot is none
