@@ -44,6 +44,9 @@ func openDatabase(path string, o *Options, f *failure, adapt func(*pebble.Option
 	adapt(options)
 	machine := &watched{FS: options.FS}
 	options.FS = machine
+	if o.Durability == Sync {
+		options.FS = zeroed{machine}
+	}
 	type result struct {
 		db  *pebble.DB
 		err error

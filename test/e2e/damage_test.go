@@ -119,10 +119,18 @@ func apply(t *testing.T, d damage, name string, older, other []byte) bool {
 		remove(t, name)
 		return true
 	}
-	now := hold(t, name)
+	// What lies behind a log is what it was filled with in front of what was written.
+	now, behind := hold(t, name), []byte(nil)
+	if filepath.Ext(name) == ".log" {
+		end := min(len(now), len(bytes.TrimRight(now, "\x00"))+8) // the latest commit may end with a few
+		now, behind = now[:end], now[end:]
+	}
 	after := d.apply(content{bytes.Clone(now), older, other})
 	if after == nil || bytes.Equal(now, after) {
 		return false
+	}
+	if len(after) == len(now) {
+		after = append(after, behind...)
 	}
 	if err := os.WriteFile(name, after, 0o600); err != nil {
 		t.Fatal(err)
