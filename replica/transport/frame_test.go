@@ -14,7 +14,8 @@ func sample(messages int) *peerv1.Frame {
 	frame := &peerv1.Frame{Hello: &peerv1.Hello{Cluster: "c", Member: 3, Shards: 2}, Ping: 1 << 60, Pong: 7}
 	for i := range messages {
 		frame.Messages = append(frame.Messages, &peerv1.Message{
-			Kind: peerv1.Kind_READ1, Shard: uint32(i), Known: []uint32{1, 2, 1}, Op: uint64(i),
+			Kind:  []peerv1.Kind{peerv1.Kind_PRE_ACCEPT, peerv1.Kind_READ1, peerv1.Kind_NACK}[i%3],
+			Shard: uint32(i), Known: []uint32{1, 2, 1}, Op: uint64(i),
 			Key: fmt.Append(nil, i), Present: i%2 == 0, Value: make([]byte, 300*(i%30)),
 			Instance: &peerv1.Instance{
 				Id:       &peerv1.InstanceID{Writer: 9, Number: uint64(i)},
@@ -52,6 +53,72 @@ func TestDecodeAgreesWithProtobuf(t *testing.T) {
 			}
 			copy(data, clearAfter)
 		}
+	}
+}
+
+// frameOf is an encoded frame of as many messages of one kind.
+func frameOf(t testing.TB, messages int, m *peerv1.Message) []byte {
+	t.Helper()
+	frame := &peerv1.Frame{}
+	for range messages {
+		frame.Messages = append(frame.Messages, m)
+	}
+	data, err := frame.MarshalVT()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+var (
+	aWrite = &peerv1.Message{
+		Kind: peerv1.Kind_WRITE2, Shard: 1, Epoch: 3, Op: 1 << 40, Key: []byte("key-0000001"), Timestamp: 1 << 30,
+		Writer: 1 << 60, Present: true, Value: make([]byte, 16), Start: 1, Batches: 1 << 30,
+	}
+	anInstance = &peerv1.Message{
+		Kind: peerv1.Kind_PRE_ACCEPT, Shard: 1, Epoch: 3, Op: 1 << 40, Key: []byte("key-0000001"),
+		Instance: &peerv1.Instance{
+			Id: &peerv1.InstanceID{Writer: 1, Number: 9}, Ballot: 7, Status: 2,
+			Deps:     []*peerv1.InstanceID{{Writer: 2, Number: 8}, {Writer: 3, Number: 8}},
+			Commands: []*peerv1.Command{{Session: 7, Number: 3, Function: "add.v1", Args: [][]byte{{1}}}},
+		},
+	}
+)
+
+// The parts of instances share allocations: alone, each of these would take eight.
+func TestInstancesShareAllocations(t *testing.T) {
+	const messages = 100
+	data := frameOf(t, messages, anInstance)
+	var in inbound
+	allocations := testing.AllocsPerRun(100, func() {
+		in.Frame = &peerv1.Frame{}
+		if err := in.decode(data); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocations > 3*messages {
+		t.Errorf("%v allocations for %d messages", allocations, messages)
+	}
+}
+
+// BenchmarkDecode is what a member takes to read a message.
+func BenchmarkDecode(b *testing.B) {
+	const messages = 64
+	for name, m := range map[string]*peerv1.Message{"write": aWrite, "instance": anInstance} { // order is irrelevant
+		b.Run(name, func(b *testing.B) {
+			data := frameOf(b, messages, m)
+			b.ReportAllocs()
+			var in inbound
+			for i := 0; b.Loop(); i++ {
+				if i%messages != 0 {
+					continue
+				}
+				in.Frame = &peerv1.Frame{}
+				if err := in.decode(data); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -26,6 +26,9 @@ type instances struct {
 // decode reads an encoded message into an empty one, as the generated code does, which reads all that is not usual. The
 // message may alias the data.
 func (d *instances) decode(data []byte, m *peerv1.Message) error {
+	if !tellsOfInstance(data) {
+		return m.UnmarshalVTUnsafe(data)
+	}
 	begin, value, end := findInstance(data)
 	if value == nil {
 		return m.UnmarshalVTUnsafe(data)
@@ -39,6 +42,17 @@ func (d *instances) decode(data []byte, m *peerv1.Message) error {
 	}
 	m.Instance = part
 	return m.UnmarshalVTUnsafe(data[end:])
+}
+
+// tellsOfInstance reports whether an encoded message is of a kind that has an instance, in most cases. The kind is the
+// first field, so that others, such as a write's, are not looked through.
+func tellsOfInstance(data []byte) bool {
+	const kindField = 1<<3 | byte(protowire.VarintType)
+	if len(data) < 2 || data[0] != kindField {
+		return false
+	}
+	kind := peerv1.Kind(data[1]) // of a larger one, which is longer, this is none of those
+	return kind >= peerv1.Kind_PRE_ACCEPT && kind <= peerv1.Kind_NACK
 }
 
 // findInstance is where the field of the instance begins and ends, and what is in it; nil: there is none, or not just
