@@ -2,13 +2,10 @@ package transport
 
 import (
 	"errors"
-	"fmt"
 
-	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/transport/codec"
 )
 
 const (
@@ -24,27 +21,10 @@ type inbound struct {
 	instances instances
 }
 
-// frameCodec decodes inbound frames itself, and leaves all else to the common codec.
-type frameCodec struct{ codec.Codec }
-
-// Unmarshal decodes v; of the data, nothing is kept.
-func (c frameCodec) Unmarshal(data mem.BufferSlice, v any) error {
-	in, ok := v.(*inbound)
-	if !ok {
-		return c.Codec.Unmarshal(data, v)
-	}
-	buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
-	defer buffer.Free()
-	in.Frame = &peerv1.Frame{}
-	if err := in.decode(buffer.ReadOnlyData()); err != nil {
-		return fmt.Errorf("transport: decode frame: %w", err)
-	}
-	return nil
-}
-
-// decode reads an encoded frame into an empty one.
+// decode reads an encoded frame into a new one, which keeps nothing of the data.
 func (in *inbound) decode(data []byte) error {
-	frame := in.Frame
+	frame := &peerv1.Frame{}
+	in.Frame = frame
 	var chunk [chunkMessages][]byte
 	count, size := 0, 0
 	for len(data) > 0 {

@@ -2,25 +2,15 @@ package transport
 
 import (
 	"context"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/status"
 
-	"github.com/georegister/georegister/replica/transport/codec"
 	"github.com/georegister/georegister/replica/view"
 )
-
-// keepaliveEvery is when gRPC looks whether a silent connection still exists; it allows no less than 10 s.
-const keepaliveEvery = 10 * time.Second
 
 // reconnectEvery bounds the pauses between attempts to reach a peer that is away.
 const reconnectEvery = 500 * time.Millisecond
@@ -31,6 +21,9 @@ const firstPause = 20 * time.Millisecond
 // dialTimeout bounds one attempt to connect. It is short, since the address of a peer that moved may swallow
 // what is sent to it, and only the next attempt asks where the peer is now.
 const dialTimeout = 1500 * time.Millisecond
+
+// callTimeout bounds one with what a Dial of another kind does.
+const callTimeout = 5 * time.Second
 
 func dialTCP(ctx context.Context, address string) (net.Conn, error) {
 	return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", address)
@@ -49,17 +42,14 @@ type Peer struct {
 	Dropped   uint64 // of those to send: queue full, too large, or blocked
 }
 
-// link is the connection to a peer or a witness, and what is known and counted of it.
+// link is the way to a peer or a witness, and what is known and counted of it.
 type link struct {
-	transport  *Transport
-	id         view.MemberID
-	kind       string // Peer or Witness, for the log
-	log        *zap.Logger
-	connection *grpc.ClientConn
-
-	called chan struct{} // capacity 1: the other end has just shown that it is there
-	away   func()        // is called when the other end is not reached, or not any more
-	pause  atomic.Int64  // before the next attempt to connect, in nanoseconds
+	transport *Transport
+	id        view.MemberID
+	address   string
+	kind      string // Peer or Witness, for the log
+	log       *zap.Logger
+	away      func() // is called when the other end is not reached, or not any more
 
 	connected atomic.Bool
 	refused   atomic.Pointer[string]
@@ -70,51 +60,12 @@ type link struct {
 	rtts      *roundTrips
 }
 
-// newLink returns a link whose connection begins when it is used first.
-func newLink(t *Transport, kind string, id view.MemberID, address string) (*link, error) {
-	l := &link{
-		transport: t, id: id, kind: kind, log: t.options.Logger.With(zap.Uint32(strings.ToLower(kind), uint32(id))),
-		called: make(chan struct{}, 1), away: func() {}, rtts: t.distances.to(id),
+func newLink(t *Transport, kind string, id view.MemberID, address string) *link {
+	return &link{
+		transport: t, id: id, address: address, kind: kind,
+		log:  t.options.Logger.With(zap.Uint32(strings.ToLower(kind), uint32(id))),
+		away: func() {}, rtts: t.distances.to(id),
 	}
-	var err error
-	// Passthrough hands the address to the dialer as it is, which resolves it at each attempt. gRPC's own resolver
-	// would stay with what it found for half a minute.
-	l.connection, err = grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(l.dial),
-		// Dial makes the pauses: to end gRPC's own would race with its new connections.
-		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: time.Millisecond, Multiplier: 1, MaxDelay: time.Millisecond},
-			MinConnectTimeout: 5 * time.Second,
-		}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{
-			Time: keepaliveEvery, Timeout: 5 * time.Second, PermitWithoutStream: true,
-		}),
-		grpc.WithInitialWindowSize(1<<20),
-		grpc.WithInitialConnWindowSize(4<<20),
-		grpc.WithIdleTimeout(0),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.Codec{}), grpc.MaxCallSendMsgSize(maxFrameBytes)),
-	)
-	return l, err
-}
-
-// dial connects to the other end, after a pause if it did not answer before.
-func (l *link) dial(ctx context.Context, address string) (net.Conn, error) {
-	pause := time.Duration(l.pause.Load())
-	if pause > 0 {
-		select {
-		case <-time.After(pause + rand.N(pause)/4):
-		case <-l.called:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	l.pause.Store(int64(min(max(2*pause, firstPause), reconnectEvery)))
-	connection, err := l.transport.options.Dial(ctx, address)
-	if err != nil {
-		l.away()
-	}
-	return connection, err
 }
 
 // keep replaces a stream whenever it breaks, until the context ends. The stream reports whether it was accepted; again,
@@ -158,16 +109,12 @@ func (l *link) measure(ctx context.Context, send func(ping uint64)) {
 }
 
 // accepted notes that the other end takes what this member sends.
-func (l *link) accepted() {
-	l.refused.Store(nil)
-	l.pause.Store(0)
-}
+func (l *link) accepted() { l.refused.Store(nil) }
 
 // refusedBy notes why the other end refuses this member. It is logged once: this member calls again and again.
-func (l *link) refusedBy(err error) {
-	reason := status.Convert(err).Message()
-	if earlier := l.refused.Swap(&reason); earlier == nil || *earlier != reason {
-		l.log.Log(severity(err), l.kind+" refuses this member", zap.String("reason", reason))
+func (l *link) refusedBy(r *refusal) {
+	if earlier := l.refused.Swap(&r.reason); earlier == nil || *earlier != r.reason {
+		l.log.Log(r.severity(), l.kind+" refuses this member", zap.String("reason", r.reason))
 	}
 }
 

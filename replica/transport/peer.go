@@ -5,9 +5,6 @@ import (
 	"fmt"
 
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/view"
@@ -28,14 +25,10 @@ type lane struct {
 	again chan struct{} // capacity 1: the peer is there now
 }
 
-func newPeer(t *Transport, m view.Member) (*peer, error) {
-	l, err := newLink(t, "Peer", m.ID, m.Address)
-	if err != nil {
-		return nil, err
-	}
-	p := &peer{link: l}
+func newPeer(t *Transport, m view.Member) *peer {
+	p := &peer{link: newLink(t, "Peer", m.ID, m.Address)}
 	p.small, p.bulk = newLane(p), newLane(p)
-	return p, nil
+	return p
 }
 
 func newLane(p *peer) *lane {
@@ -52,11 +45,13 @@ func (p *peer) run(ctx context.Context) {
 	tasks.Go(func() { p.measure(ctx, func(ping uint64) { p.small.measure(ping, 0) }) })
 }
 
+// end does nothing: connections end with the context.
+func (p *peer) end() error { return nil }
+
 // redial has what does not stand be connected at once: the peer has just shown that it is there.
 func (p *peer) redial() {
-	for _, wakes := range []chan struct{}{p.called, p.small.again, p.bulk.again} {
-		signal(wakes)
-	}
+	signal(p.small.again)
+	signal(p.bulk.again)
 }
 
 // learn hands on a newer view that the peer sent.
@@ -126,45 +121,69 @@ func (p *peer) deliver(frame *peerv1.Frame) {
 	}
 }
 
-// stream opens a stream and sends what is queued until it breaks. It reports whether it was accepted.
+// stream connects and sends what is queued until the connection breaks. It reports whether it was accepted.
 func (l *lane) stream(ctx context.Context) (accepted bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p := l.peer
-	stream, err := peerv1.NewPeersClient(p.connection).Stream(ctx, grpc.WaitForReady(true))
+	s, err := p.call(ctx)
 	if err != nil {
-		return false, fmt.Errorf("open: %w", err)
+		return false, err
 	}
-	if err := stream.Send(&peerv1.Frame{Hello: p.transport.hello(p.id)}); err != nil {
-		return false, fmt.Errorf("hello: %w", err)
-	}
-	reply, err := stream.Recv()
-	epoch := p.transport.options.View.Epoch
-	if err == nil && reply.Hello.GetEpoch() > epoch && len(reply.Hello.GetView()) > 0 {
-		p.learn(reply.Hello.View)
-		_, err = stream.Recv() // says why
-	}
-	if code := status.Code(err); code == codes.FailedPrecondition || code == behind {
-		p.refusedBy(err)
-	}
-	if err != nil {
-		return false, fmt.Errorf("hello: %w", err)
-	}
-	if h := reply.Hello; h == nil || h.Member != uint32(p.id) || h.Epoch != epoch {
-		return false, fmt.Errorf("hello: the answer is not member %d's, of this epoch", p.id)
-	}
+	defer s.close()
 	p.accepted()
 	if l == p.small {
 		p.connected.Store(true)
 		defer p.connected.Store(false)
 	}
-	go func() { // the peer sends nothing more; this ends with the stream, and tells of its end
-		_, _ = stream.Recv()
+	go func() { // the peer sends nothing more; this ends with the connection, and tells of its end
+		_, _ = s.from.ReadByte()
 		cancel()
 	}()
 	frame := &peerv1.Frame{}
 	return true, l.pump(ctx, func(messages []*peerv1.Message, ping, pong uint64) error {
 		frame.Messages, frame.Ping, frame.Pong = messages, ping, pong
-		return stream.SendMsg(frame)
+		return s.send(frame)
 	})
+}
+
+// call connects to the peer, and returns when the two know each other.
+func (p *peer) call(ctx context.Context) (*stream, error) {
+	o := &p.transport.options
+	dialing, cancel := context.WithTimeout(ctx, callTimeout)
+	connection, err := o.Dial(dialing, p.address)
+	cancel()
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	s := newStream(ctx, connection)
+	if err := p.introduce(s); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// introduce exchanges hellos.
+func (p *peer) introduce(s *stream) error {
+	if err := s.send(&peerv1.Frame{Hello: p.transport.hello(p.id)}); err != nil {
+		return fmt.Errorf("hello: %w", err)
+	}
+	reply, err := s.hello()
+	if err != nil {
+		return err
+	}
+	epoch := p.transport.options.View.Epoch
+	switch h, r := reply.Hello, reply.Refusal; {
+	case r != nil:
+		if h.GetEpoch() > epoch && len(h.GetView()) > 0 {
+			p.learn(h.View)
+		}
+		why := &refusal{r.Reason, r.Behind}
+		p.refusedBy(why)
+		return fmt.Errorf("hello: %w", why)
+	case h == nil || h.Member != uint32(p.id) || h.Epoch != epoch:
+		return fmt.Errorf("hello: the answer is not member %d's, of this epoch", p.id)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -93,6 +94,8 @@ func (q *queue) pump(
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+		// Who wakes this often has more to send in a moment, and so have others: one larger frame costs less than two.
+		runtime.Gosched()
 		var ping, pong uint64
 		waiting, ping, pong = q.take(waiting)
 		for rest := waiting; len(rest) > 0 || ping != 0 || pong != 0; ping, pong = 0, 0 {

@@ -1,6 +1,6 @@
-// Package transport carries batches of messages between members, and to witnesses and back: over gRPC streams, one per
-// ordered pair and lane, and one per witness. Messages may be lost, duplicated by retries above, and reordered whenever
-// a stream is replaced; protocols stand all of it.
+// Package transport carries batches of messages between members, in frames over connections, one per ordered pair and
+// lane, and to witnesses and back, over a gRPC stream to each. Messages may be lost, duplicated by retries above, and
+// reordered whenever a connection is replaced; protocols stand all of it.
 package transport
 
 import (
@@ -14,11 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/keepalive"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/transport/codec"
 	"github.com/georegister/georegister/replica/view"
 	"github.com/georegister/georegister/replica/view/wire"
 )
@@ -46,8 +43,8 @@ const (
 // the slice; a handler that blocks holds up that peer.
 type Handler func(from view.MemberID, messages []*peerv1.Message)
 
-// Dial connects to the address of a peer in the view. It is called at each attempt, so that a name that leads
-// elsewhere by now is followed.
+// Dial connects to the address of a peer in the view, over TCP or what lies over that, such as TLS. It is called at
+// each attempt, so that a name that leads elsewhere by now is followed.
 type Dial func(ctx context.Context, address string) (net.Conn, error)
 
 // Delay is how long what comes from a peer, or from a witness, is held. Nil: it is not.
@@ -67,7 +64,7 @@ type Options struct {
 	Self     view.MemberID
 	Protocol string
 	Shards   int
-	Listener net.Listener // where peers reach this member; the transport closes it
+	Listener net.Listener // where peers reach this member, as Dial connects; the transport closes it
 	Handler  Handler
 	Dial     Dial // nil: over TCP
 	// OneWayDelay emulates the distance to each peer: what arrives from it is held that long. With the same at the
@@ -89,13 +86,13 @@ type remote interface {
 	run(ctx context.Context)
 	send(messages []*peerv1.Message)
 	to() *link
+	end() error // once the context has ended
 }
 
 // Transport is a member's connections to all others, and to the view's witnesses.
 type Transport struct {
 	options   Options
 	view      []byte // encoded, for those that are behind
-	server    *grpc.Server
 	peers     map[view.MemberID]*peer
 	remotes   map[view.MemberID]remote // peers and witnesses
 	distances *Distances
@@ -136,10 +133,7 @@ func Start(o Options) (*Transport, error) {
 		if m.ID == o.Self {
 			continue
 		}
-		p, err := newPeer(t, m)
-		if err != nil {
-			return nil, fmt.Errorf("transport: member %d: %w", m.ID, err)
-		}
+		p := newPeer(t, m)
 		t.peers[m.ID], t.remotes[m.ID] = p, p
 	}
 	for _, of := range o.View.Witnesses {
@@ -149,24 +143,10 @@ func Start(o Options) (*Transport, error) {
 		}
 		t.remotes[of.ID] = w
 	}
-	t.server = grpc.NewServer(
-		grpc.ForceServerCodecV2(frameCodec{}),
-		grpc.MaxRecvMsgSize(maxFrameBytes),
-		grpc.MaxHeaderListSize(codec.MaxHeaderBytes),
-		grpc.InitialWindowSize(1<<20),
-		grpc.InitialConnWindowSize(4<<20),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
-			MinTime: keepaliveEvery / 2, PermitWithoutStream: true,
-		}),
-	)
-	peerv1.RegisterPeersServer(t.server, &acceptor{transport: t})
 	ctx, cancel := context.WithCancel(context.Background())
 	t.cancel = cancel
-	t.tasks.Go(func() {
-		if err := t.server.Serve(o.Listener); err != nil && ctx.Err() == nil {
-			o.Logger.Error("peer listener ended", zap.Error(err))
-		}
-	})
+	a := &acceptor{transport: t}
+	t.tasks.Go(func() { a.run(ctx) })
 	for _, r := range t.remotes {
 		r.run(ctx)
 	}
@@ -237,10 +217,9 @@ func (t *Transport) Close() error {
 
 func (t *Transport) close() error {
 	t.cancel()
-	t.server.Stop()
-	var errs []error
+	errs := []error{t.options.Listener.Close()}
 	for _, r := range t.remotes {
-		errs = append(errs, r.to().connection.Close())
+		errs = append(errs, r.end())
 	}
 	t.tasks.Wait()
 	if err := errors.Join(errs...); err != nil {

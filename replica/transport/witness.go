@@ -3,22 +3,32 @@ package transport
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
+	"github.com/georegister/georegister/replica/transport/codec"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // WitnessWireVersion is the meaning of the frames that a witness is asked in. A witness of another one refuses.
 const WitnessWireVersion = 1
+
+// keepaliveEvery is when gRPC looks whether a silent connection still exists; it allows no less than 10 s.
+const keepaliveEvery = 10 * time.Second
 
 const (
 	// questionMessages and questionBytes bound what waits for a witness that does not take it.
@@ -30,10 +40,12 @@ const (
 // nothing of emulated distances, so that both ways are held up here.
 type witnessLink struct {
 	*link
-	view  view.Witness
-	disk  atomic.Pointer[string] // that it named last
-	out   *delayLine[questions]
-	queue *queue
+	connection *grpc.ClientConn
+	pause      atomic.Int64 // before the next attempt to connect, in nanoseconds
+	view       view.Witness
+	disk       atomic.Pointer[string] // that it named last
+	out        *delayLine[questions]
+	queue      *queue
 }
 
 // questions are on their way to a witness.
@@ -43,16 +55,56 @@ type questions struct {
 }
 
 func newWitnessLink(t *Transport, of view.Witness) (*witnessLink, error) {
-	l, err := newLink(t, "Witness", of.ID, of.Address)
+	l := newLink(t, "Witness", of.ID, of.Address)
+	w := &witnessLink{link: l, view: of, queue: newQueue(l, questionMessages, questionBytes, questionSize)}
+	var err error
+	// Passthrough hands the address to the dialer as it is, which resolves it at each attempt. gRPC's own resolver
+	// would stay with what it found for half a minute.
+	w.connection, err = grpc.NewClient("passthrough:///"+of.Address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(w.dial),
+		// Dial makes the pauses: to end gRPC's own would race with its new connections.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: time.Millisecond, Multiplier: 1, MaxDelay: time.Millisecond},
+			MinConnectTimeout: callTimeout,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{
+			Time: keepaliveEvery, Timeout: callTimeout, PermitWithoutStream: true,
+		}),
+		grpc.WithInitialWindowSize(1<<20),
+		grpc.WithInitialConnWindowSize(4<<20),
+		grpc.WithIdleTimeout(0),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.Codec{}), grpc.MaxCallSendMsgSize(maxFrameBytes)),
+	)
 	if err != nil {
 		return nil, err
 	}
-	w := &witnessLink{link: l, view: of, queue: newQueue(l, questionMessages, questionBytes, questionSize)}
 	// One that comes back after a while must not be filled with requests that ended long ago.
 	w.away = w.queue.discard
 	w.out = newDelayLine(t.options.OneWayDelay.Of(of.ID), t.options.Jitter.Of(of.ID), w.put)
 	return w, nil
 }
+
+// dial connects to the witness, after a pause if it did not answer before.
+func (w *witnessLink) dial(ctx context.Context, address string) (net.Conn, error) {
+	pause := time.Duration(w.pause.Load())
+	if pause > 0 {
+		select {
+		case <-time.After(pause + rand.N(pause)/4):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	w.pause.Store(int64(min(max(2*pause, firstPause), reconnectEvery)))
+	connection, err := w.transport.options.Dial(ctx, address)
+	if err != nil {
+		w.away()
+	}
+	return connection, err
+}
+
+// end closes what the link has when the context has ended.
+func (w *witnessLink) end() error { return w.connection.Close() }
 
 // run keeps a stream, and measures round trips, until the context ends.
 func (w *witnessLink) run(ctx context.Context) {
@@ -108,7 +160,7 @@ func (w *witnessLink) stream(ctx context.Context) (accepted bool, err error) {
 	}
 	reply, err := stream.Recv()
 	if status.Code(err) == codes.FailedPrecondition {
-		w.refusedBy(err)
+		w.refusedBy(wrong("%s", status.Convert(err).Message()))
 	}
 	if err != nil {
 		return false, fmt.Errorf("hello: %w", err)
@@ -118,6 +170,7 @@ func (w *witnessLink) stream(ctx context.Context) (accepted bool, err error) {
 	}
 	w.noteDisk(reply.Hello.Disk)
 	w.accepted()
+	w.pause.Store(0)
 	w.connected.Store(true)
 	defer w.connected.Store(false)
 	line := newDelayLine(o.OneWayDelay.Of(w.id), o.Jitter.Of(w.id), w.deliver)

@@ -301,13 +301,18 @@ func (Kind) EnumDescriptor() ([]byte, []int) {
 	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{0}
 }
 
+// Frame is what travels over a connection between two members, each behind its length: 4 bytes, big-endian. A connection
+// carries one direction of the traffic. It opens with a Hello; the receiver answers with its own, or with the reason why
+// it refuses, and ends the connection then. After that, batches flow from the opener to the receiver only. A connection
+// is neither reliable nor ordered with the one that replaces it.
 type Frame struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Hello    *Hello                 `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`       // first frame only
 	Messages []*Message             `protobuf:"bytes,2,rep,name=messages,proto3" json:"messages,omitempty"` // a batch
 	// Round-trip measurement: a ping carries the sender's clock, the answer returns it.
-	Ping          uint64 `protobuf:"varint,3,opt,name=ping,proto3" json:"ping,omitempty"`
-	Pong          uint64 `protobuf:"varint,4,opt,name=pong,proto3" json:"pong,omitempty"`
+	Ping          uint64   `protobuf:"varint,3,opt,name=ping,proto3" json:"ping,omitempty"`
+	Pong          uint64   `protobuf:"varint,4,opt,name=pong,proto3" json:"pong,omitempty"`
+	Refusal       *Refusal `protobuf:"bytes,5,opt,name=refusal,proto3" json:"refusal,omitempty"` // the answer to a hello
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -370,6 +375,66 @@ func (x *Frame) GetPong() uint64 {
 	return 0
 }
 
+func (x *Frame) GetRefusal() *Refusal {
+	if x != nil {
+		return x.Refusal
+	}
+	return nil
+}
+
+// Refusal says why a connection is refused. With a hello, the refused one learns the view in it.
+type Refusal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	Behind        bool                   `protobuf:"varint,2,opt,name=behind,proto3" json:"behind,omitempty"` // one of the two holds an older view: the newer one is on its way
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refusal) Reset() {
+	*x = Refusal{}
+	mi := &file_api_peer_v1_peer_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refusal) ProtoMessage() {}
+
+func (x *Refusal) ProtoReflect() protoreflect.Message {
+	mi := &file_api_peer_v1_peer_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
+func (*Refusal) Descriptor() ([]byte, []int) {
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Refusal) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Refusal) GetBehind() bool {
+	if x != nil {
+		return x.Behind
+	}
+	return false
+}
+
 // Hello says who opens a stream; a mismatch is refused with its reason.
 type Hello struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -383,7 +448,6 @@ type Hello struct {
 	// Ids of the view, in its order: a record that was lost and made again can give an epoch a second view
 	Members []uint32 `protobuf:"varint,8,rep,packed,name=members,proto3" json:"members,omitempty"`
 	// Of an answer to an older epoch: the view of the one that answers (a georegister.admin.v1.View), to be taken on.
-	// The stream ends then.
 	View          []byte   `protobuf:"bytes,9,opt,name=view,proto3" json:"view,omitempty"`
 	Joining       []uint32 `protobuf:"varint,10,rep,packed,name=joining,proto3" json:"joining,omitempty"` // of the members: those that a joint view marks
 	Leaving       []uint32 `protobuf:"varint,11,rep,packed,name=leaving,proto3" json:"leaving,omitempty"`
@@ -393,7 +457,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[1]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -405,7 +469,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[1]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -418,7 +482,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{1}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Hello) GetCluster() string {
@@ -542,7 +606,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[2]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -554,7 +618,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[2]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -567,7 +631,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{2}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Message) GetKind() Kind {
@@ -749,12 +813,16 @@ var File_api_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x16api/peer/v1/peer.proto\x12\x13georegister.peer.v1\x1a\x16api/peer/v1/curp.proto\x1a\x1aapi/peer/v1/fragment.proto\x1a\x15api/peer/v1/gus.proto\x1a\x1aapi/peer/v1/instance.proto\x1a\x18api/peer/v1/member.proto\x1a\x1aapi/peer/v1/register.proto\x1a\x1aapi/peer/v1/rmwpaxos.proto\x1a\x1capi/witness/v1/witness.proto\"\x9b\x01\n" +
+	"\x16api/peer/v1/peer.proto\x12\x13georegister.peer.v1\x1a\x16api/peer/v1/curp.proto\x1a\x1aapi/peer/v1/fragment.proto\x1a\x15api/peer/v1/gus.proto\x1a\x1aapi/peer/v1/instance.proto\x1a\x18api/peer/v1/member.proto\x1a\x1aapi/peer/v1/register.proto\x1a\x1aapi/peer/v1/rmwpaxos.proto\x1a\x1capi/witness/v1/witness.proto\"\xd3\x01\n" +
 	"\x05Frame\x120\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1a.georegister.peer.v1.HelloR\x05hello\x128\n" +
 	"\bmessages\x18\x02 \x03(\v2\x1c.georegister.peer.v1.MessageR\bmessages\x12\x12\n" +
 	"\x04ping\x18\x03 \x01(\x04R\x04ping\x12\x12\n" +
-	"\x04pong\x18\x04 \x01(\x04R\x04pong\"\x98\x02\n" +
+	"\x04pong\x18\x04 \x01(\x04R\x04pong\x126\n" +
+	"\arefusal\x18\x05 \x01(\v2\x1c.georegister.peer.v1.RefusalR\arefusal\"9\n" +
+	"\aRefusal\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06behind\x18\x02 \x01(\bR\x06behind\"\x98\x02\n" +
 	"\x05Hello\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\rR\x06member\x12\x0e\n" +
@@ -887,9 +955,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x0eFRAGMENT_FETCH\x10f\x12\x14\n" +
 	"\x10FRAGMENT_FETCHED\x10g\x12\x10\n" +
 	"\fFRAGMENT_ASK\x10h\x12\x11\n" +
-	"\rFRAGMENT_OVER\x10i2M\n" +
-	"\x05Peers\x12D\n" +
-	"\x06Stream\x12\x1a.georegister.peer.v1.Frame\x1a\x1a.georegister.peer.v1.Frame(\x010\x01B7Z5github.com/georegister/georegister/api/peer/v1;peerv1b\x06proto3"
+	"\rFRAGMENT_OVER\x10iB7Z5github.com/georegister/georegister/api/peer/v1;peerv1b\x06proto3"
 
 var (
 	file_api_peer_v1_peer_proto_rawDescOnce sync.Once
@@ -904,42 +970,42 @@ func file_api_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_api_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_api_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_api_peer_v1_peer_proto_goTypes = []any{
 	(Kind)(0),          // 0: georegister.peer.v1.Kind
 	(*Frame)(nil),      // 1: georegister.peer.v1.Frame
-	(*Hello)(nil),      // 2: georegister.peer.v1.Hello
-	(*Message)(nil),    // 3: georegister.peer.v1.Message
-	(*Instance)(nil),   // 4: georegister.peer.v1.Instance
-	(*Transfer)(nil),   // 5: georegister.peer.v1.Transfer
-	(*v1.Message)(nil), // 6: georegister.witness.v1.Message
-	(*Curp)(nil),       // 7: georegister.peer.v1.Curp
-	(*Gus)(nil),        // 8: georegister.peer.v1.Gus
-	(*RMWPaxos)(nil),   // 9: georegister.peer.v1.RMWPaxos
-	(*Dependency)(nil), // 10: georegister.peer.v1.Dependency
-	(*Fragment)(nil),   // 11: georegister.peer.v1.Fragment
-	(*Position)(nil),   // 12: georegister.peer.v1.Position
+	(*Refusal)(nil),    // 2: georegister.peer.v1.Refusal
+	(*Hello)(nil),      // 3: georegister.peer.v1.Hello
+	(*Message)(nil),    // 4: georegister.peer.v1.Message
+	(*Instance)(nil),   // 5: georegister.peer.v1.Instance
+	(*Transfer)(nil),   // 6: georegister.peer.v1.Transfer
+	(*v1.Message)(nil), // 7: georegister.witness.v1.Message
+	(*Curp)(nil),       // 8: georegister.peer.v1.Curp
+	(*Gus)(nil),        // 9: georegister.peer.v1.Gus
+	(*RMWPaxos)(nil),   // 10: georegister.peer.v1.RMWPaxos
+	(*Dependency)(nil), // 11: georegister.peer.v1.Dependency
+	(*Fragment)(nil),   // 12: georegister.peer.v1.Fragment
+	(*Position)(nil),   // 13: georegister.peer.v1.Position
 }
 var file_api_peer_v1_peer_proto_depIdxs = []int32{
-	2,  // 0: georegister.peer.v1.Frame.hello:type_name -> georegister.peer.v1.Hello
-	3,  // 1: georegister.peer.v1.Frame.messages:type_name -> georegister.peer.v1.Message
-	0,  // 2: georegister.peer.v1.Message.kind:type_name -> georegister.peer.v1.Kind
-	4,  // 3: georegister.peer.v1.Message.instance:type_name -> georegister.peer.v1.Instance
-	5,  // 4: georegister.peer.v1.Message.transfer:type_name -> georegister.peer.v1.Transfer
-	6,  // 5: georegister.peer.v1.Message.witness:type_name -> georegister.witness.v1.Message
-	7,  // 6: georegister.peer.v1.Message.curp:type_name -> georegister.peer.v1.Curp
-	8,  // 7: georegister.peer.v1.Message.gus:type_name -> georegister.peer.v1.Gus
-	9,  // 8: georegister.peer.v1.Message.rmw_paxos:type_name -> georegister.peer.v1.RMWPaxos
-	10, // 9: georegister.peer.v1.Message.after:type_name -> georegister.peer.v1.Dependency
-	11, // 10: georegister.peer.v1.Message.fragment:type_name -> georegister.peer.v1.Fragment
-	12, // 11: georegister.peer.v1.Message.positions:type_name -> georegister.peer.v1.Position
-	1,  // 12: georegister.peer.v1.Peers.Stream:input_type -> georegister.peer.v1.Frame
-	1,  // 13: georegister.peer.v1.Peers.Stream:output_type -> georegister.peer.v1.Frame
-	13, // [13:14] is the sub-list for method output_type
-	12, // [12:13] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	3,  // 0: georegister.peer.v1.Frame.hello:type_name -> georegister.peer.v1.Hello
+	4,  // 1: georegister.peer.v1.Frame.messages:type_name -> georegister.peer.v1.Message
+	2,  // 2: georegister.peer.v1.Frame.refusal:type_name -> georegister.peer.v1.Refusal
+	0,  // 3: georegister.peer.v1.Message.kind:type_name -> georegister.peer.v1.Kind
+	5,  // 4: georegister.peer.v1.Message.instance:type_name -> georegister.peer.v1.Instance
+	6,  // 5: georegister.peer.v1.Message.transfer:type_name -> georegister.peer.v1.Transfer
+	7,  // 6: georegister.peer.v1.Message.witness:type_name -> georegister.witness.v1.Message
+	8,  // 7: georegister.peer.v1.Message.curp:type_name -> georegister.peer.v1.Curp
+	9,  // 8: georegister.peer.v1.Message.gus:type_name -> georegister.peer.v1.Gus
+	10, // 9: georegister.peer.v1.Message.rmw_paxos:type_name -> georegister.peer.v1.RMWPaxos
+	11, // 10: georegister.peer.v1.Message.after:type_name -> georegister.peer.v1.Dependency
+	12, // 11: georegister.peer.v1.Message.fragment:type_name -> georegister.peer.v1.Fragment
+	13, // 12: georegister.peer.v1.Message.positions:type_name -> georegister.peer.v1.Position
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_api_peer_v1_peer_proto_init() }
@@ -960,9 +1026,9 @@ func file_api_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_peer_v1_peer_proto_rawDesc), len(file_api_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   0,
 		},
 		GoTypes:           file_api_peer_v1_peer_proto_goTypes,
 		DependencyIndexes: file_api_peer_v1_peer_proto_depIdxs,
