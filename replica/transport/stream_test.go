@@ -103,7 +103,7 @@ func TestStrangersAreHungUpOn(t *testing.T) {
 		"garbage":                   headed([]byte{0xff, 0xff, 0xff}),
 		"garbage behind a hello":    slices.Concat(headed(hello), headed([]byte{0x13, 0xff, 0xff})),
 		"too much behind a hello":   slices.Concat(headed(hello), binary.BigEndian.AppendUint32(nil, maxFrameBytes+1)),
-		"messages of a wrong field": slices.Concat(headed(hello), headed([]byte{2<<3 | 0, 1})),
+		"messages of a wrong field": slices.Concat(headed(hello), headed([]byte{2 << 3, 1})),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
