@@ -10,9 +10,10 @@ import (
 const zeroStep = 256 << 10
 
 // zeroed is a file system that fills logs with zeroes in front of what is appended to them. An fdatasync of a file that
-// grew, or in which blocks are written for the first time, waits for the file system's journal too; one of a file that
-// is written over does not. The database allocates the blocks of a log, which spares neither, and writes over old logs,
-// which are there only some time after a start: it takes what was a log of the same start and is in tables by now.
+// grew, or in which blocks are written for the first time, writes what the file system notes of that too, which is a
+// commit of its journal if it has one; that of a file that is written over does not. The database allocates the blocks
+// of a log, which spares neither, and writes over old logs, which are there only some time after a start: it takes what
+// was a log of the same start and is in tables by now.
 //
 // The zeroes behind the end are what is in such an old log, too: something that is no chunk of this one.
 type zeroed struct{ vfs.FS }
