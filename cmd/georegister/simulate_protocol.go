@@ -63,6 +63,9 @@ func findSimulated(name string, tolerance, fragments int) (simulated, error) {
 		s.tolerance = max(tolerance, 1) // with any minority lost, one fragment would be all of the value
 		s.losses = s.tolerance
 	}
+	if row.Fast {
+		s.losses = s.tolerance // of what was under way more could be lost
+	}
 	s.variant = entry.Name()
 	for _, v := range entry.Variants {
 		if (v.DataFragments > 0) == (fragments > 0) && (fragments > 0 || tolerance > 0) {
@@ -91,7 +94,7 @@ func (s simulated) options(kinds []faults.Kind) schedule.Options {
 		o.RMWs = schedule.FewRMWs
 	}
 	o.Idempotent = s.row.CheckOperation(register.Write) != nil
-	if s.row.Relaxed {
+	if s.row.CountsFaults() {
 		o.Tolerance = s.tolerance
 	}
 	if s.partitioned != nil {
@@ -160,7 +163,7 @@ func (s simulated) relaxed(n int) bool {
 const widest = 9
 
 // sizes are the numbers of members that the schedules of a soak choose from: nil for the simulator's own, or those that
-// have relaxed quorums for what is to be tolerated.
+// have quorums of other sizes for what is to be tolerated.
 func (s simulated) sizes(kinds []faults.Kind) (sizes []int, err error) {
 	switch {
 	case s.fragments > 0:
@@ -171,7 +174,7 @@ func (s simulated) sizes(kinds []faults.Kind) (sizes []int, err error) {
 		return nil, errors.New("--fault-tolerance: schedules of --soak draw it with protocol CURP; leave it out")
 	}
 	for n := 3; n <= widest; n += 2 {
-		if s.relaxed(n) {
+		if s.relaxed(n) || s.row.Fast && n > 3 && s.checkSites(n) == nil {
 			sizes = append(sizes, n)
 		}
 	}
@@ -236,7 +239,7 @@ func (s simulated) plainSites(asked string) (int, error) {
 	if asked != "" {
 		return s.countSites(asked, "plain runs")
 	}
-	if s.row.Relaxed && s.tolerance > 0 && s.fragments == 0 {
+	if s.row.CountsFaults() && s.tolerance > 0 && s.fragments == 0 {
 		sizes, err := s.sizes(nil)
 		if err != nil {
 			return 0, err

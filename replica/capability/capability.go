@@ -81,6 +81,9 @@ type Protocol struct {
 	// Relaxed says that a cluster may be told how many replicas it loses at once, fewer than any minority, and has quorums
 	// of other sizes then (view.RelaxedFor).
 	Relaxed bool
+	// Fast says that a cluster may be told how many replicas it loses at once, and that its fast quorums are the smaller
+	// for that (view.View.FastQuorum).
+	Fast bool
 	// Fragments says that large values can be stored as fragments of an erasure code.
 	Fragments  bool
 	Operations []Operation
@@ -150,6 +153,9 @@ func (p Protocol) CheckMembers(n int) error {
 // Faults is how many of n members may be lost at once with every operation still served.
 func (p Protocol) Faults(n int) int { return (n - 1) / 2 }
 
+// CountsFaults reports whether members have quorums of other sizes if they are told how many may be lost at once.
+func (p Protocol) CountsFaults() bool { return p.Relaxed || p.Fast }
+
 // CheckFaults refuses a number of replicas, of n, that are to be tolerated as lost, where the protocol has no quorums
 // for it; the error says why, and which number it has them for.
 func (p Protocol) CheckFaults(n, f int) error {
@@ -161,11 +167,11 @@ func (p Protocol) CheckFaults(n, f int) error {
 	}
 	_, ok := view.RelaxedFor(n, f)
 	switch {
-	case !p.Relaxed:
+	case !p.CountsFaults():
 		return fmt.Errorf("protocol %s survives the loss of any minority", p.Name)
 	case f < 1 || f > p.Faults(n):
 		return fmt.Errorf("%d replicas can lose from 1 to %d; lower it, or add members", n, p.Faults(n))
-	case n <= 5 || ok:
+	case p.Fast || n <= 5 || ok:
 		return nil // up to 5, majorities do
 	case 2*f+1 == n:
 		return fmt.Errorf("for n > 5 and n = 2f + 1 no register has both reads and writes of one round trip (theorem 1 of the Gus "+

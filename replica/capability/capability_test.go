@@ -136,8 +136,8 @@ func TestQuorumsAreTheViews(t *testing.T) {
 		if got := Majority.Size(n); got != v.Majority() {
 			t.Errorf("majority of %d is %d, the view says %d", n, got, v.Majority())
 		}
-		if got := AllButOne.Size(n); got != v.FastQuorum() {
-			t.Errorf("fast quorum of %d is %d, the view says %d", n, got, v.FastQuorum())
+		if got := AllButOne.Size(n); got != v.FastQuorum(0) {
+			t.Errorf("fast quorum of %d is %d, the view says %d", n, got, v.FastQuorum(0))
 		}
 		for _, p := range Table() {
 			if p.Faults(n) != v.Faults() {

@@ -9,7 +9,7 @@ import "github.com/georegister/georegister/replica/register"
 func Table() []Protocol {
 	return []Protocol{
 		{
-			Name: "ABD", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
+			Name: "ABD", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fast: false, Fragments: false,
 			Note: "1 is for a read that finds the last write with all of the majority that is nearest to it; it takes 2 where some of them missed that, also long after the write, and then they have it",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}},
@@ -18,7 +18,7 @@ func Table() []Protocol {
 			},
 		},
 		{
-			Name: "CASPaxos", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
+			Name: "CASPaxos", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fast: false, Fragments: false,
 			Note: "1 is for a read of a register at rest, and 2 is for a change that meets no other one of its key; the worst is a bound that 20 clients keep to of which a quarter use one key, and more of them can make it more, without a bound",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{30, Majority}},
@@ -27,7 +27,7 @@ func Table() []Protocol {
 			},
 		},
 		{
-			Name: "CURP", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
+			Name: "CURP", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fast: false, Fragments: false,
 			Note: "1 is for an update that commutes with what is not synced; 0 is for a read at the site of the master, or of a backup with a witness of the partition, and elsewhere it is 1",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{0, Nobody}, Worst: Path{2, Replicas}},
@@ -36,7 +36,7 @@ func Table() []Protocol {
 			},
 		},
 		{
-			Name: "CURPRaft", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
+			Name: "CURPRaft", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fast: false, Fragments: false,
 			Note: "1 is for a read at the leader's site, and for an update that commutes with what is not committed; all else is as in Raft",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}},
@@ -45,8 +45,8 @@ func Table() []Protocol {
 			},
 		},
 		{
-			Name: "EPaxos", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
-			Note: "a read or an rmw also waits until what it depends on is known at its coordinator, which takes no round trip of its own",
+			Name: "EPaxos", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fast: true, Fragments: false,
+			Note: "a read or an rmw also waits until what it depends on is known at its coordinator, which takes no round trip of its own. With faultTolerance f the fast path asks n/2 + f, rounded down, instead of all but one; with 1, what it meets does not keep an operation from it",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, AllButOne}, Worst: Path{2, Majority}, BestOnly: []int{3}},
 				{Kind: register.Write, Best: Path{1, AllButOne}, Worst: Path{2, Majority}, BestOnly: []int{3}},
@@ -54,8 +54,8 @@ func Table() []Protocol {
 			},
 		},
 		{
-			Name: "Gryff", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
-			Note: "with more than 3 members, 1 is for a read that finds the last write with a majority, who it brings it to included, and 2 for an rmw that finds it with all of n - 1; else it takes one more, also long after the write",
+			Name: "Gryff", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fast: true, Fragments: false,
+			Note: "with more than 3 members, 1 is for a read that finds the last write with a majority, who it brings it to included, and 2 for an rmw that finds it with all of n - 1; else it takes one more, also long after the write. With faultTolerance f the fast path of an rmw asks n/2 + f, rounded down, instead of n - 1; with 1 it always takes that",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}, BestOnly: []int{3}, UpTo: 65536},
 				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{2, Majority}},
@@ -63,7 +63,7 @@ func Table() []Protocol {
 			},
 		},
 		{
-			Name: "GryffRSC", Consistency: "regular sequential", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
+			Name: "GryffRSC", Consistency: "regular sequential", Members: []int{3, 5, 7}, Relaxed: false, Fast: true, Fragments: false,
 			Note: "a session's operation that comes after a read that found what no quorum is known to hold yet takes one more than in Gryff if it is of another key or an rmw; a read by a client without sessions, or of a value over 64 KiB, may take its second as in Gryff. With 3 members there are no such reads, but a session may bring them along from when there were more",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{3, Majority}, BestOnly: []int{3}, UpTo: 65536},
@@ -73,7 +73,7 @@ func Table() []Protocol {
 			},
 		},
 		{
-			Name: "Gus", Consistency: "linearizable", Members: []int{3, 4, 5, 7, 9}, Relaxed: true, Fragments: true,
+			Name: "Gus", Consistency: "linearizable", Members: []int{3, 4, 5, 7, 9}, Relaxed: true, Fast: false, Fragments: true,
 			Note: "4 is for a read that finds the write of one writer that failed, and 3 what it takes otherwise; if another operation is in the way of deciding that, it can be more, without a bound, and so it can for a writer that is taken for failed. With erasureCoding a value above the threshold takes one more, to store or to fetch its fragments; a read of one that is replaced meanwhile begins anew",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{4, Majority}},
@@ -82,7 +82,7 @@ func Table() []Protocol {
 			},
 		},
 		{
-			Name: "RMWPaxos", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
+			Name: "RMWPaxos", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fast: false, Fragments: false,
 			Note: "1 is for a read of a register at rest, and for an update by the member that updated it last; the worst has one operation of another member in the way, and more of them can make it more, without a bound",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{8, Majority}},
@@ -91,7 +91,7 @@ func Table() []Protocol {
 			},
 		},
 		{
-			Name: "RMWPaxosAtLeastOnce", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
+			Name: "RMWPaxosAtLeastOnce", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fast: false, Fragments: false,
 			Note: "as RMWPaxos, for idempotent functions alone",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{8, Majority}},
@@ -100,7 +100,7 @@ func Table() []Protocol {
 			},
 		},
 		{
-			Name: "Raft", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
+			Name: "Raft", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fast: false, Fragments: false,
 			Note: "1 is for the leader's site",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}},

@@ -18,9 +18,9 @@ func TestQuorums(t *testing.T) {
 		{1, 0, 1, 1}, {2, 0, 2, 2}, {3, 1, 2, 2}, {4, 1, 3, 3}, {5, 2, 3, 4}, {6, 2, 4, 5}, {7, 3, 4, 6}, {9, 4, 5, 8},
 	} {
 		v := of(c.n)
-		if v.Size() != c.n || v.Faults() != c.faults || v.Majority() != c.majority || v.FastQuorum() != c.fast {
+		if v.Size() != c.n || v.Faults() != c.faults || v.Majority() != c.majority || v.FastQuorum(0) != c.fast {
 			t.Errorf("n = %d: faults %d, majority %d, fast quorum %d; want %+v", v.Size(), v.Faults(),
-				v.Majority(), v.FastQuorum(), c)
+				v.Majority(), v.FastQuorum(0), c)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func TestQuorumsIntersect(t *testing.T) {
 			t.Errorf("n = %d: no majority is left after %d faults", n, f)
 		}
 		// A majority among the n - 1 members that are not the coordinator, and the fast quorum's others.
-		if common := v.Majority() + (v.FastQuorum() - 1) - (n - 1); v.Majority() <= n-1 && common < f {
+		if common := v.Majority() + (v.FastQuorum(0) - 1) - (n - 1); v.Majority() <= n-1 && common < f {
 			t.Errorf("n = %d: a majority without the coordinator meets the fast quorum in %d members, want %d",
 				n, common, f)
 		}

@@ -11,9 +11,10 @@ import (
 var Definition = definition.Protocol{
 	Row: capability.Protocol{
 		// With three members the one that is asked decides.
-		Name: "EPaxos", Consistency: capability.Linearizable, Members: capability.Sizes(),
+		Name: "EPaxos", Consistency: capability.Linearizable, Members: capability.Sizes(), Fast: true,
 		Note: "a read or an rmw also waits until what it depends on is known at its coordinator, which takes no " +
-			"round trip of its own",
+			"round trip of its own. With faultTolerance f the fast path asks n/2 + f, rounded down, instead of all but " +
+			"one; with 1, what it meets does not keep an operation from it",
 		Operations: []capability.Operation{
 			{
 				Kind: register.Read, Best: capability.Trips(1, capability.AllButOne),
@@ -33,6 +34,7 @@ var Definition = definition.Protocol{
 	GoodAt:  "every operation in one round trip while keys are not shared, with three replicas always",
 	Price:   "reads wait for the updates that they meet",
 	Samples: []string{"epaxos-three-regions.yaml"},
+	Variants: []definition.Variant{{Name: "epaxos-small", FaultTolerance: 1}},
 	Records: []definition.Record{
 		{Prefix: "s", Message: &peerv1.KeyState{}},
 		{Prefix: "i", Message: &peerv1.Message{}},

@@ -10,10 +10,11 @@ import (
 // Definition defines protocol Gryff.
 var Definition = definition.Protocol{
 	Row: capability.Protocol{
-		Name: "Gryff", Consistency: capability.Linearizable, Members: capability.Sizes(),
+		Name: "Gryff", Consistency: capability.Linearizable, Members: capability.Sizes(), Fast: true,
 		Note: "with more than 3 members, 1 is for a read that finds the last write with a majority, who it brings it " +
 			"to included, and 2 for an rmw " +
-			"that finds it with all of n - 1; else it takes one more, also long after the write",
+			"that finds it with all of n - 1; else it takes one more, also long after the write. With faultTolerance f " +
+			"the fast path of an rmw asks n/2 + f, rounded down, instead of n - 1; with 1 it always takes that",
 		Operations: []capability.Operation{
 			{
 				Kind: register.Read, Best: capability.Trips(1, capability.Majority),
@@ -44,7 +45,7 @@ var DefinitionRSC = definition.Protocol{
 	Row: capability.Protocol{
 		// As Gryff, of clients that have sessions. The worst has a write-back before it, be it in its own shard or in
 		// others, and a read that of Gryff, too. With three members no read leaves anything to come after.
-		Name: "GryffRSC", Consistency: capability.RegularSequential, Members: capability.Sizes(),
+		Name: "GryffRSC", Consistency: capability.RegularSequential, Members: capability.Sizes(), Fast: true,
 		Note: "a session's operation that comes after a read that found what no quorum is known to hold yet takes one " +
 			"more than in Gryff if it is of another key or an rmw; a read by a client without sessions, " +
 			"or of a value " +

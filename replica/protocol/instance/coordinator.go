@@ -34,10 +34,10 @@ type coordination struct {
 	roundTrips int
 	fastPath   bool
 
-	onePeer    bool             // PreAccept went to one peer, and to no other: see fastQuorumOfTwo
-	merged     attributes       // the initial attributes joined with those of the answers: what the slow path proposes
-	agreements quorum.Tally     // the members that agreed to a commit on the fast path (instance.agreed)
-	prepared   []*preparedReply // answers to Prepare, in a recovery
+	alone      bool         // PreAccept went to one fast quorum, and to nobody else: see merges
+	unordered  bool         // members of the fast quorum know a smaller seq than was committed: see answerCommitted
+	agreements quorum.Tally // the members that agreed to a commit on the fast path (instance.agreed)
+	replies    []reply      // to the present question, if it is PreAccept or Prepare
 
 	// Answers of the commands, from an execution here or elsewhere; nil: unknown; no answers: a no-op.
 	outcome   *peerv1.Executed
@@ -83,7 +83,7 @@ func (p *coordinator) propose(o *object) {
 			}
 		}
 		i.status, i.agreed = peerv1.Status_PRE_ACCEPTED, p.mayBeFast()
-		d.onePeer, d.merged = p.fastQuorumOfTwo(), i.attributes
+		d.alone = p.merges()
 		p.saveInstance(i)
 		p.SendAllDurably(d.asked.AskFast(&p.Config, p.Incarnations, p.Now), p.question(d))
 		p.decidePreAccept(d)
@@ -92,39 +92,42 @@ func (p *coordinator) propose(o *object) {
 
 // onPreAcceptOK counts an answer, and joins its attributes with the others.
 func (p *coordinator) onPreAcceptOK(d *coordination, from view.MemberID, m *peerv1.Message) {
-	theirs := attributesOf(m)
-	d.merged.deps, d.merged.seq = d.merged.deps.join(theirs.deps), max(d.merged.seq, theirs.seq)
-	if d.merged.base.Carstamp.Less(theirs.base.Carstamp) {
-		d.merged.base = theirs.base
-	}
-	if m.Instance.Agreed && (d.onePeer || !p.fastQuorumOfTwo()) {
+	d.hear(replyOf(from, m))
+	if m.Instance.Agreed && (d.alone || !p.merges()) {
 		d.agreements.Answer(p.Incarnations, from)
 	}
 	d.asked.Answer(p.Incarnations, from)
 	p.decidePreAccept(d)
 }
 
-// decidePreAccept is algorithm 3, lines 10 to 15. Where several are asked, the fast path asks that replies equal the
-// *initial* attributes, so that recovery knows what could have been chosen.
+// decidePreAccept is algorithm 3, lines 10 to 15, with one of two rules for the fast path (merges). Recovery has to know
+// what could have been chosen.
 func (p *coordinator) decidePreAccept(d *coordination) {
+	agreed, merged := d.agreements.Fast(p.Incarnations, p.Config.Self), p.merged(d)
 	switch {
-	case d.agreements.Fast(p.Incarnations, p.Config.Self):
+	case agreed && (!p.merges() || p.survives(d, &merged)):
 		p.took(pathFast)
 		d.fastPath = true
 		d.roundTrips = min(1, p.Config.View.Size()-1)
-		if d.onePeer {
-			if !d.sameAs(&d.merged) {
-				p.took(pathFastMerged)
-			}
-			d.attributes = d.merged
+		if p.merges() {
+			p.commitMerged(d, &merged)
 		}
 		p.commit(d)
-	case d.asked.Quorum(p.Incarnations, p.Config.Self) &&
-		(d.agreements.Count(p.Incarnations) < d.asked.Count(p.Incarnations) || !p.Incarnations.HasFast()):
+	case d.asked.Quorum(p.Incarnations, p.Config.Self) && (agreed || !p.Incarnations.HasFast() ||
+		d.agreements.Count(p.Incarnations) < d.asked.Count(p.Incarnations)):
 		p.took(pathSlow)
 		d.roundTrips = 1
-		p.accept(d, d.merged)
+		p.accept(d, merged)
 	}
+}
+
+// commitMerged makes the attributes of a fast commit what its quorum knows together.
+func (p *coordinator) commitMerged(d *coordination, merged *attributes) {
+	if !d.sameAs(merged) {
+		p.took(pathFastMerged)
+	}
+	d.unordered = slices.ContainsFunc(p.standing(d), func(r reply) bool { return r.seq < merged.seq })
+	d.attributes = *merged
 }
 
 // accept proposes attributes to a majority (algorithm 3, lines 13 to 18).
@@ -258,7 +261,7 @@ func (p *coordinator) question(d *coordination) *peerv1.Message {
 	}
 	m := p.about(d.instance, kind)
 	m.Op, m.Instance.Ballot = d.op, d.ballot
-	m.Instance.Alone = d.onePeer && d.phase == preAccepting
+	m.Instance.Alone = d.alone && d.phase == preAccepting
 	return m
 }
 
@@ -344,12 +347,12 @@ func (p *coordinator) tickCoordination(d *coordination) {
 	p.took(pathRetry)
 	if d.phase == preAccepting && d.asked.Quorum(p.Incarnations, p.Config.Self) {
 		d.roundTrips = 1
-		p.accept(d, d.merged) // the fast quorum does not come together
+		p.accept(d, p.merged(d)) // the fast quorum does not come together
 		return
 	}
-	if d.onePeer && d.phase == preAccepting {
+	if d.alone && d.phase == preAccepting {
 		p.took(pathNotAlone)
-		d.onePeer = false
+		d.alone = false
 	}
 	p.SendAllDurably(missing, p.question(d))
 }

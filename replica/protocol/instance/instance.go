@@ -98,6 +98,14 @@ func (a *attributes) reads() bool {
 	})
 }
 
+// join adds what another member knows.
+func (a *attributes) join(b *attributes) {
+	a.deps, a.seq = a.deps.join(b.deps), max(a.seq, b.seq)
+	if a.base.Carstamp.Less(b.base.Carstamp) {
+		a.base = b.base
+	}
+}
+
 // sameAs reports whether two members have the same attributes for an instance, of which the commands never differ.
 func (a *attributes) sameAs(b *attributes) bool {
 	return a.base.Carstamp == b.base.Carstamp && a.seq == b.seq && slices.Equal(a.deps, b.deps)
@@ -113,7 +121,7 @@ type instance struct {
 	accepted uint64 // the one that the attributes were last accepted in
 	// agreed says that this member has agreed to a commit of these attributes on the fast path, so that recovery must keep
 	// them: the coordinator may have committed with them. They are the initial attributes, that is, those of PreAccept as
-	// its coordinator sent it, or, of the only peer that was asked, those that it made of them (fastQuorumOfTwo).
+	// its coordinator sent it, or, where one fast quorum is asked alone, those that it made of them (merges).
 	agreed    bool
 	since     uint64 // the epoch in which this member, or one whose state it took, first knew of it; 0: unknown
 	stored    bool   // there is a record on disk

@@ -21,6 +21,7 @@ const (
 	pathRecoverCommitted = "recover.committed" // some member knows the commit
 	pathRecoverAccepted  = "recover.accepted"  // some member has accepted attributes
 	pathRecoverFast      = "recover.fast"      // a fast commit may have been
+	pathRecoverWait      = "recover.wait"      // a fast commit may have been, and too few can say of what
 	pathRecoverNoOp      = "recover.no-op"     // nobody knows the commands
 	pathRecoverPreempted = "recover.preempted" // another member recovers it
 	pathStateInstalled   = "state.installed"   // the key's state was taken from a member that is ahead
@@ -33,6 +34,9 @@ func Paths(commands string) []string {
 	), pathRecoverBegin, pathRecoverCommitted, pathRecoverAccepted, pathRecoverFast, pathRecoverNoOp,
 		pathRecoverPreempted, pathStateInstalled)
 }
+
+// FewFaultsPaths lists what is taken besides where fewer than any minority may be lost.
+func FewFaultsPaths() []string { return []string{pathRecoverWait} }
 
 // PathsWithoutRegisters lists what reads and writes take besides where they are commands too.
 func PathsWithoutRegisters(commands string) []string {

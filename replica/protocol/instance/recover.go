@@ -1,23 +1,12 @@
 package instance
 
 import (
-	"slices"
-
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // recovery takes over the coordination of an instance that makes no progress.
 type recovery struct{ coordinator }
-
-// preparedReply is what a member said of an instance in a recovery.
-type preparedReply struct {
-	attributes
-	from     view.MemberID
-	status   peerv1.Status
-	accepted uint64
-	agreed   bool
-}
 
 // recover is algorithm 5, lines 1 to 3.
 func (p *recovery) recover(i *instance) {
@@ -38,7 +27,7 @@ func (p *recovery) recover(i *instance) {
 	}
 	p.enter(d, preparing)
 	d.ballot = ballotAfter(max(i.ballot, i.seen), p.Config.Self)
-	d.prepared = []*preparedReply{{i.attributes, p.Config.Self, i.status, i.accepted, i.agreed}}
+	d.hear(reply{i.attributes, p.Config.Self, i.status, i.accepted, i.agreed})
 	i.ballot = d.ballot
 	p.saveInstance(i)
 	p.SendAllDurably(p.AskAll(&d.asked), p.question(d))
@@ -63,7 +52,8 @@ func (p *recovery) onAnswer(o *object, from view.MemberID, m *peerv1.Message) {
 		p.decideAccept(d)
 	case m.Kind == peerv1.Kind_PREPARE_OK && d.phase == preparing:
 		if d.asked.Answer(p.Incarnations, from) {
-			p.onPrepareOK(d, from, m)
+			d.hear(replyOf(from, m))
+			p.decidePrepare(d)
 		}
 	case m.Kind == peerv1.Kind_NACK && d.phase != committed: // a higher ballot has overtaken the phase
 		p.Took(pathRecoverPreempted)
@@ -72,60 +62,73 @@ func (p *recovery) onAnswer(o *object, from view.MemberID, m *peerv1.Message) {
 	}
 }
 
-// onPrepareOK notes what a member said of the instance.
-func (p *recovery) onPrepareOK(d *coordination, from view.MemberID, m *peerv1.Message) {
-	// A new disk's answer replaces that of the lost one.
-	d.prepared = slices.DeleteFunc(d.prepared, func(r *preparedReply) bool { return r.from == from })
-	d.prepared = append(d.prepared, &preparedReply{
-		attributesOf(m), from, m.Instance.Status, m.Instance.AcceptedBallot, m.Instance.Agreed,
-	})
-	p.decidePrepare(d)
-}
-
-// decidePrepare is algorithm 5, lines 4 to 15, for the simple fast quorum: what may have been committed is
-// proposed again, anything else becomes a no-op, which its coordinator or client then repeats elsewhere.
+// decidePrepare is algorithm 5, lines 4 to 15: what may have been committed is proposed again, anything else becomes a
+// no-op, which its coordinator or client then repeats elsewhere. What may have been committed on the fast path is what
+// those who agreed know together (Atlas, section 3.2.4).
 func (p *recovery) decidePrepare(d *coordination) {
 	if !d.asked.Quorum(p.Incarnations, p.Config.Self) {
 		return
 	}
-	// Only those before a change were asked for what could be committed on the fast path.
-	electorate := p.Config.View.Before()
-	var decided, accepted, fast *preparedReply
-	agreements := 0
-	authorAnswered := false
 	author := view.MemberID(d.id.writer.Member())
-	for _, r := range d.prepared {
-		if r.from != p.Config.Self && !d.asked.Answered(p.Incarnations, r.from) {
-			continue // a disk that is gone
-		}
+	var decided, accepted reply
+	var fast attributes
+	agreements, authorAnswered := 0, false
+	for _, r := range p.standing(d) {
 		switch {
 		case r.status == peerv1.Status_COMMITTED:
 			decided = r
-		case r.status == peerv1.Status_ACCEPTED && (accepted == nil || r.accepted > accepted.accepted):
+		case r.status == peerv1.Status_ACCEPTED && (accepted.from == 0 || r.accepted > accepted.accepted):
 			accepted = r
-		case r.status == peerv1.Status_PRE_ACCEPTED && r.agreed && r.from != author && electorate.Index(r.from) >= 0:
-			fast = r
+		case r.status == peerv1.Status_PRE_ACCEPTED && r.agreed && r.from != author && p.electorate().Index(r.from) >= 0:
+			fast.commands = r.commands
+			fast.join(&r.attributes)
 			agreements++
 		}
 		authorAnswered = authorAnswered || r.from == author && p.sameDisk(d.id.writer)
 	}
 	switch {
-	case decided != nil:
+	case decided.from != 0:
 		p.Took(pathRecoverCommitted)
 		d.attributes = decided.attributes
 		p.commit(d)
-	case accepted != nil:
+	case accepted.from != 0:
 		p.Took(pathRecoverAccepted)
 		p.accept(d, accepted.attributes)
-	case !authorAnswered && fast != nil && agreements >= electorate.Size()/2:
+	case !authorAnswered && agreements > 0 && agreements >= p.electorate().Size()/2:
 		// The coordinator may have committed with these. With it, those who agreed are a majority, so
 		// dependencies and base are good even if it has not.
 		p.Took(pathRecoverFast)
-		p.accept(d, fast.attributes)
+		p.accept(d, fast)
+	case !authorAnswered && p.mayHaveAgreed(d, author, agreements):
+		p.Took(pathRecoverWait)
 	default:
 		p.Took(pathRecoverNoOp)
 		p.accept(d, attributes{deps: vector{}.with(instanceID{d.id.writer, d.id.number - 1})})
 	}
+}
+
+// electorate is those who could be asked for what is committed on the fast path: in a joint view, those before the
+// change alone.
+func (p *recovery) electorate() view.View { return p.Config.View.Before() }
+
+// mayHaveAgreed reports whether those who have agreed are a fast quorum with the coordinator, if it has not answered, and
+// with all others that have not. It is never so if any minority may be lost: the fast quorum is large enough for a
+// majority of the others to tell. With a smaller one, n - f members have to answer (Atlas, section 3.2.4), or the
+// coordinator. A new disk of the coordinator will do: what it has lost, those who adopted it would have told it of.
+func (p *recovery) mayHaveAgreed(d *coordination, author view.MemberID, agreements int) bool {
+	asked := p.electorate()
+	silent := 0
+	for _, m := range asked.Members {
+		switch {
+		case m.ID == p.Config.Self, d.asked.Answered(p.Incarnations, m.ID):
+		case m.ID == author:
+		default:
+			silent++
+		}
+	}
+	gone := asked.Index(author) < 0 // and its instance is of an earlier view, of which all is settled
+	answered := author == p.Config.Self || d.asked.Answered(p.Incarnations, author)
+	return !gone && !answered && agreements+silent >= asked.FastQuorum(p.Config.Faults)-1
 }
 
 // tickInstance repeats what a coordination asked, gives up requests past their deadline, and recovers what others

@@ -43,12 +43,10 @@ func (p *acceptor) onPreAccept(i *instance, from view.MemberID, m *peerv1.Messag
 	case i.status < peerv1.Status_PRE_ACCEPTED:
 		initial := attributesOf(m)
 		i.attributes = initial
-		i.deps, i.seq = cut(initial.deps.join(i.object.depsOf(i)), i.id), max(initial.seq, p.seqOf(i))
-		if mine := p.load(i.object.key); initial.base.Carstamp.Less(mine.Carstamp) {
-			i.base = mine
-		}
-		// Alone: no other member is asked, and so what this one adds is no obstacle (Instance.alone).
-		i.agreed = p.mayBeFast() && (m.Instance.Alone || !p.fastQuorumOfTwo() && i.sameAs(&initial))
+		i.join(&attributes{deps: i.object.depsOf(i), seq: p.seqOf(i), base: p.load(i.object.key)})
+		i.deps = cut(i.deps, i.id)
+		// Alone: one fast quorum is asked, and what its members add is no obstacle (merges).
+		i.agreed = p.mayBeFast() && (m.Instance.Alone || !p.merges() && i.sameAs(&initial))
 		i.status = peerv1.Status_PRE_ACCEPTED
 		p.saveInstance(i)
 	}

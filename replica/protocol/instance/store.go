@@ -199,16 +199,6 @@ func (p *store) took(path string) {
 	}
 }
 
-// fastQuorumOfTwo reports whether the fast quorum is the coordinator and one peer, as with three members: it is all
-// members but one, and no less than a majority (view.View.FastQuorum), so four of five. With two of three, PreAccept
-// goes to one peer, and the fast path commits the attributes as that peer extended them: the peer's record
-// (instance.agreed) says so, and recovery finds it there. When the peer does not answer in time, the third member is
-// asked too (tickCoordination). From then on the fast path is closed: of two answers, recovery could not tell which one
-// the coordinator took.
-func (p *store) fastQuorumOfTwo() bool {
-	return p.Incarnations.HasFast() && p.Config.View.FastQuorum() == 2
-}
-
 // query asks what a member knows of an instance, and to promise it to a ballot. With ballot 0 nobody promises anything:
 // who has executed the instance says what came of it.
 func (p *store) query(i *instance, op, ballot uint64) *peerv1.Message {
@@ -221,6 +211,7 @@ func (p *store) query(i *instance, op, ballot uint64) *peerv1.Message {
 func (p *store) enter(d *coordination, s phase) {
 	d.phase, d.op = s, p.Op()
 	d.asked.Restart()
+	d.replies = nil
 }
 
 // scheduleRecovery sets when to recover an instance that makes no progress here. Members take turns by their
@@ -272,11 +263,6 @@ func (p *store) yield(i *instance) {
 func (p *store) sameDisk(w register.Writer) bool {
 	return uint32(p.Incarnations.Of(view.MemberID(w.Member())))&0xffff == w.Incarnation()
 }
-
-// mayBeFast reports whether a coordinator may commit on the fast path in this view. A joint view bars it (HasFast is
-// false there): a fast quorum of it would have to be found again by recovery after the change, which asks the members of
-// one side alone. Nobody agrees then, lest recovery take what is pre-accepted for committed.
-func (p *store) mayBeFast() bool { return p.Incarnations.HasFast() }
 
 // tellExecuted says that an instance is executed here, and what it answered if that is still known. A member
 // that asked for a vote is behind and gets the key's state: the instance itself is gone.

@@ -17,9 +17,13 @@ type Incarnations struct {
 	sides []side             // one of a plain view, two of a joint one
 }
 
-// FirstDisks are those of a view in which every member has its first disk.
-func FirstDisks(v view.View) *Incarnations {
-	return &Incarnations{view: v, known: slices.Repeat([]view.Incarnation{1}, v.Size()), sides: sidesOf(v)}
+// FirstDisks are those of a view in which every member has its first disk, and any minority may be lost.
+func FirstDisks(v view.View) *Incarnations { return FirstDisksOf(v, 0) }
+
+// FirstDisksOf are those of a view in which every member has its first disk, and so many members may be lost at once
+// (protocol.Config.Faults).
+func FirstDisksOf(v view.View, faults int) *Incarnations {
+	return &Incarnations{view: v, known: slices.Repeat([]view.Incarnation{1}, v.Size()), sides: sidesOf(v, faults)}
 }
 
 // View is the view of the members.

@@ -13,9 +13,9 @@ type side struct {
 	fast     int // 0: there is no fast path
 }
 
-func sidesOf(v view.View) []side {
+func sidesOf(v view.View, faults int) []side {
 	if !v.Joint() {
-		return []side{sideOf(v, v, v.FastQuorum())}
+		return []side{sideOf(v, v, v.FastQuorum(faults))}
 	}
 	// What a fast quorum of a joint view would have to be, recovery would have to find again after the change,
 	// with the members of one side alone. The slow path needs no such care.

@@ -34,7 +34,7 @@ type Environment struct {
 	Regular        bool          // clients are sessions of a regular protocol
 	Doubtful       bool          // disks may be older copies: a process that starts has to ask the others
 	Losses         int           // how many members may have lost their disks at once; 0: any minority
-	Tolerance      int           // by how many lost members relaxed quorums are made; 0: there are none
+	Tolerance      int           // how many members may be lost at once, where quorums are counted by it; 0: any minority
 	Data           int           // how many fragments restore a value; 0: values are stored whole
 	OperatorPolicy bool          // members change by the operator's policy; else only in some worlds
 	Steady         bool          // nothing goes wrong by chance but what the schedule says, such as a crash of the manager

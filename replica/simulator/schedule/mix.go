@@ -97,6 +97,7 @@ func directed(seed uint64, options Options) (s Schedule, is bool) {
 		s.Environment.Doubtful = s.Environment.Doubtful || draw.Chance(500) // witnesses that restart are vouched for
 	} else {
 		s.Environment.Losses, s.Environment.Data = options.Losses, options.Data
+		s.Environment.Tolerance = options.Tolerance
 	}
 	if s.Environment.Tuning == (protocol.Tuning{}) {
 		s.drawLimits(options)
