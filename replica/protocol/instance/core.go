@@ -60,6 +60,7 @@ func New(b *base.Base, options Options) *Core {
 		objects: map[string]*object{},
 		live:    list.New(),
 	}
+	b.Incarnations.Tolerate(b.Config.Faults)
 	s.loadInstances()
 	return &Core{recovery: recovery{coordinator{s, acceptor{s}, executor{store: s}, clients{s}}}}
 }

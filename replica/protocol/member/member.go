@@ -111,7 +111,7 @@ func Start(config protocol.Config, journal *protocol.Journal, factory Factory) (
 	m := &Member{
 		config:       config,
 		journal:      journal,
-		incarnations: quorum.FirstDisksOf(config.View, config.Faults),
+		incarnations: quorum.FirstDisks(config.View),
 		factory:      factory,
 		joint:        config.View.Joint(), transfers: config.View.Transfers(config.Self),
 	}

@@ -17,13 +17,17 @@ type Incarnations struct {
 	sides []side             // one of a plain view, two of a joint one
 }
 
-// FirstDisks are those of a view in which every member has its first disk, and any minority may be lost.
-func FirstDisks(v view.View) *Incarnations { return FirstDisksOf(v, 0) }
+// FirstDisks are those of a view in which every member has its first disk.
+func FirstDisks(v view.View) *Incarnations {
+	return &Incarnations{view: v, known: slices.Repeat([]view.Incarnation{1}, v.Size()), sides: sidesOf(v)}
+}
 
-// FirstDisksOf are those of a view in which every member has its first disk, and so many members may be lost at once
-// (protocol.Config.Faults).
-func FirstDisksOf(v view.View, faults int) *Incarnations {
-	return &Incarnations{view: v, known: slices.Repeat([]view.Incarnation{1}, v.Size()), sides: sidesOf(v, faults)}
+// Tolerate makes fast quorums as large as it takes where so many members may be lost at once (protocol.Config.Faults;
+// view.View.FastQuorum). Without it, any minority may be.
+func (r *Incarnations) Tolerate(faults int) {
+	if !r.view.Joint() {
+		r.sides[0].fast = r.view.FastQuorum(faults)
+	}
 }
 
 // View is the view of the members.

@@ -13,9 +13,9 @@ type side struct {
 	fast     int // 0: there is no fast path
 }
 
-func sidesOf(v view.View, faults int) []side {
+func sidesOf(v view.View) []side {
 	if !v.Joint() {
-		return []side{sideOf(v, v, v.FastQuorum(faults))}
+		return []side{sideOf(v, v, v.FastQuorum(0))}
 	}
 	// What a fast quorum of a joint view would have to be, recovery would have to find again after the change,
 	// with the members of one side alone. The slow path needs no such care.
