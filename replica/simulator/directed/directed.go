@@ -24,7 +24,7 @@ var (
 	quorums   = append([]string{"epaxos"}, registers...)
 	rounds    = []string{"caspaxos", "rmwpaxos"}
 	written   = []string{"abd", "epaxos", "gryff", "gryffrsc", "gus", "rmwpaxos"}
-	instances = []string{"epaxos", "gryff"}
+	instances = []string{"epaxos", "epaxos-small", "gryff", "gryff-small"}
 	leaders   = []string{"curpraft", "raft"}
 	masters   = []string{"curp"}
 	sessions  = []string{"caspaxos", "curpraft", "epaxos", "gryff", "raft", "rmwpaxos"}
@@ -109,6 +109,8 @@ var kinds = []Kind{
 	{"duels", instances, three, "two recover an instance in turn", of(Duels)},
 	{"interfering-duels", instances, three, "the same with attributes that differ", of(InterferingDuels)},
 	{"duels-of-five", instances, five, "the same with five members", of(DuelsOfFive)},
+	{"commits-unheard", instances, five, "a commit is not heard, nor one who may have voted", of(CommitsUnheard)},
+	{"answered-while-open", instances, five, "writes are answered before what they depend on is committed", of(AnsweredWhileOpen)},
 	{"first-of-keys", instances, five, "all begin the first instance of each of many keys at once", of(FirstOfKeys)},
 	{"votes-of-lost-disks", instances, five, "who agrees loses its disk, and is back among others", of(VotesOfLostDisks)},
 	{"numbers-reused", instances, five, "a coordinator loses its disk with its instance's number", of(NumbersReused)},

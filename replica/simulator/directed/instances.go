@@ -88,6 +88,87 @@ func FirstOfKeys(seed uint64) schedule.Schedule {
 	return s
 }
 
+// CommitsUnheard makes a schedule in which all five members begin an instance of one key, and one that has been answered
+// is not heard when it commits, while another one, who may have voted on it, is cut off. Those that are left recover the
+// instance from what they know. That is done with several keys.
+func CommitsUnheard(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	s, draw := Pentagon(seed)
+	at := 100 * ms
+	for round := range 6 {
+		key, author := fmt.Sprint(schedule.MixedPrefix, round), draw.Below(5)
+		cut := at + draw.Between(10*ms, 40*ms)
+		for i := range 5 {
+			op := schedule.Call(key, register.Append, string(rune('a'+i)))
+			if draw.Chance(300) {
+				op = register.Operation{Kind: register.Write, Key: key, Value: register.Value(op.Call.Args[0])}
+			}
+			first := schedule.Planned{At: at + draw.Between(0, 24*ms), Operation: op}
+			s.Clients = append(s.Clients, schedule.Plan{Home: i, Operations: []schedule.Planned{first}})
+		}
+		s.Faults = append(s.Faults, faults.Fault{
+			Kind: faults.Partition, Everywhere: true, At: cut, For: 350 * ms, Side: 1 << author, OneWay: true,
+			Rate: []int{0, 1000}[draw.Below(2)],
+		})
+		if voter := draw.Below(5); voter != author {
+			s.Faults = append(s.Faults, faults.Fault{
+				Kind: faults.Partition, Everywhere: true, At: cut + draw.Between(0, 20*ms), For: 250 * ms, Side: 1 << voter,
+			})
+		}
+		at += 600 * ms
+	}
+	s.Settle = at
+	return s
+}
+
+// AnsweredWhileOpen makes a schedule in which a write (c's) commits that d alone has put behind writes of its own, of
+// which nobody else has heard yet. Then an update begins at e, which has voted on c's write and has heard no more of it,
+// and d's writes come to depend on that update: a circle. Where c's client was told of the write, it has to come first in
+// that. So it is with several keys.
+func AnsweredWhileOpen(seed uint64) schedule.Schedule {
+	const ms = time.Millisecond
+	const a, b, c, d, e = 0, 1, 2, 3, 4
+	s, draw := Pentagon(seed)
+	env := &s.Environment
+	env.Shuffled, env.Retry, env.Suspect = false, 100*ms, 500*ms
+	for i := range 5 {
+		for j := range i {
+			env.Network.RTT[i][j], env.Network.RTT[j][i] = 30*ms, 30*ms
+		}
+	}
+	for _, near := range []struct {
+		from, to int
+		rtt      time.Duration
+	}{{c, d, 22 * ms}, {c, e, 22 * ms}, {e, a, 18 * ms}, {e, b, 18 * ms}, {d, e, 20 * ms}, {d, a, 20 * ms}} {
+		env.Network.RTT[near.from][near.to], env.Network.RTT[near.to][near.from] = near.rtt, near.rtt
+	}
+	at := 100 * ms
+	for round := range 6 {
+		key := fmt.Sprint(schedule.MixedPrefix, round)
+		begin := func(home int, after time.Duration, op register.Operation) {
+			op.Key = key
+			first := schedule.Planned{At: at + after, Operation: op}
+			s.Clients = append(s.Clients, schedule.Plan{Home: home, Operations: []schedule.Planned{first}})
+		}
+		for i := range 2 {
+			begin(d, time.Duration(i)*ms, register.Operation{Kind: register.Write, Value: register.Value(fmt.Sprint("y", i))})
+		}
+		begin(c, draw.Between(5*ms, 10*ms), register.Operation{Kind: register.Write, Value: register.Value("w")})
+		begin(e, draw.Between(32*ms, 42*ms), schedule.Call("", register.Append, "z"))
+		for _, deaf := range []int{a, e} {
+			s.Faults = append(s.Faults, faults.Fault{
+				Kind: faults.Partition, Node: deaf, At: at - 5*ms, For: 60 * ms, Side: 1 << d, OneWay: true,
+			})
+		}
+		s.Faults = append(s.Faults, faults.Fault{
+			Kind: faults.Partition, Everywhere: true, At: at + draw.Between(28*ms, 34*ms), For: 60 * ms, Side: 1 << c, OneWay: true,
+		})
+		at += 700 * ms
+	}
+	s.Settle = at
+	return s
+}
+
 // VotesOfLostDisks makes a schedule in which a coordinator (a) hears one member (b) agree, which then loses its disk,
 // and joins again among three that were not asked. Two of those (c and d) agree then: with the lost disk's vote they
 // would be a fast quorum, and of those that are left, d alone would know of it.
