@@ -21,6 +21,7 @@ import (
 type exploreFlags struct {
 	protocol   string
 	members    int
+	tolerance  int
 	operations string
 	before     string
 	faults     string
@@ -70,6 +71,8 @@ func newExploreCommand() *cobra.Command {
 	flags := c.Flags()
 	flags.StringVar(&f.protocol, "protocol", "abd", "the protocol: "+strings.Join(catalog.Names(), ", "))
 	flags.IntVar(&f.members, "members", 3, "how many members")
+	flags.IntVar(&f.tolerance, "fault-tolerance", 0,
+		"how many members may be lost at once, with a protocol that has other quorums then; 0: any minority")
 	flags.StringVar(&f.operations, "operations", "write; read", "the sessions and their operations")
 	flags.StringVar(&f.before, "before", "",
 		"operations that have ended before; with a leader, but for curp, a write, unless something is said")
@@ -95,10 +98,15 @@ func (f *exploreFlags) scope() (explorer.Scope, error) {
 	}
 	s := explorer.Scope{
 		Start: entry.Start, Members: f.members, Regular: entry.Regular(), Partitioned: entry.Partitioned != nil,
-		AtOnce: f.atOnce,
+		Tolerance: f.tolerance, AtOnce: f.atOnce,
 	}
 	if err := s.CheckMembers(); err != nil {
 		return none, fmt.Errorf("--members: %w", err)
+	}
+	if f.tolerance != 0 {
+		if err := entry.Row.CheckFaults(f.members, f.tolerance); err != nil {
+			return none, fmt.Errorf("--fault-tolerance: %w", err)
+		}
 	}
 	if s.Sessions, err = explorer.ParseSessions(f.operations, f.members); err != nil {
 		return none, fmt.Errorf("--operations: %w", err)

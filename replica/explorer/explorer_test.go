@@ -91,6 +91,14 @@ func scope(t *testing.T, protocol, operations, faults string) explorer.Scope {
 	return s
 }
 
+// fiveOfWhomOne is a scope of EPaxos with five members, of whom one may be lost at once.
+func fiveOfWhomOne(t *testing.T, operations, faults string) explorer.Scope {
+	t.Helper()
+	s := scope(t, "epaxos", "read", faults)
+	s.Members, s.Tolerance, s.Sessions = 5, 1, sessions(t, operations, 5)
+	return s
+}
+
 // explore explores a scope to its end.
 func explore(t *testing.T, s explorer.Scope, o explorer.Options) explorer.Report {
 	t.Helper()
@@ -250,6 +258,24 @@ func TestScopesAreRight(t *testing.T) {
 				t.Errorf("%d states, want at least %d", r.States, c.states)
 			}
 		})
+	}
+}
+
+// A majority is too few for a recovery of one rmw of five members, of whom one may be lost, and all who can say something
+// are waited for: every order of that is right, and those near the plain order of two rmws.
+func TestScopesOfFiveAreRight(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: 400,000 states")
+	}
+	for operations, o := range map[string]explorer.Options{ // order is irrelevant: each is explored
+		"rmw": {}, "rmw; rmw": {Ordered: true, Deviations: 2}, "rmw; 4: rmw": {Ordered: true, Deviations: 2},
+	} {
+		r := explore(t, fiveOfWhomOne(t, operations, "takeover"), o)
+		if r.Failure != nil {
+			t.Fatalf("%v\n%s", r.Failure, r.Failure.Diagram)
+		}
+		t.Logf("%s: %+v", operations, r.Progress)
 	}
 }
 

@@ -13,7 +13,7 @@ func TestMain(m *testing.M) { os.Exit(mutants.Main(m)) }
 // Known mistakes are found in small scopes: of each protocol some, which take a second or two.
 func TestMutantsAreFoundInScopes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("-short: it compiles the package anew, and explores 19 scopes; TestScopesAreRight runs the same code")
+		t.Skip("-short: it compiles the package anew, and explores 21 scopes; TestScopesAreRight runs the same code")
 	}
 	program := mutants.Build(t)
 	for _, c := range []struct {
@@ -43,6 +43,17 @@ func TestMutantsAreFoundInScopes(t *testing.T) {
 		program.Run(t, c.mutant, c.mutant, func(t *testing.T) {
 			s := scope(t, c.protocol, c.operations, c.faults)
 			r := explore(t, s, explorer.Options{Ordered: c.deviations >= 0, Deviations: c.deviations})
+			if r.Failure == nil {
+				t.Fatalf("not found in %d states", r.States)
+			}
+			t.Logf("%v, after %d states", r.Failure, r.States)
+		})
+	}
+	for mutant, operations := range map[string]string{ // order is irrelevant: each is a test
+		"instance/recover-by-majority": "rmw; rmw", "instance/recover-one-vote": "rmw; 4: rmw",
+	} {
+		program.Run(t, mutant, mutant, func(t *testing.T) {
+			r := explore(t, fiveOfWhomOne(t, operations, "takeover"), explorer.Options{Ordered: true, Deviations: 3})
 			if r.Failure == nil {
 				t.Fatalf("not found in %d states", r.States)
 			}
