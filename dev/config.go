@@ -27,7 +27,7 @@ func (p *processes) memberConfig(m *member) node.Config {
 			KeyBytes: limits.KeyBytes, ValueBytes: limits.ValueBytes,
 			ClientMemory: node.Bytes(spec.Limits.ClientBytes()),
 		},
-		FaultTolerance: spec.RelaxedFaults(),
+		FaultTolerance: spec.ToldFaults(),
 		Listen: node.Listen{
 			Peer: record.Loopback(ports.Peer), GRPC: record.Loopback(ports.GRPC), Redis: record.Loopback(ports.Redis),
 			Admin: record.Loopback(ports.Admin), HTTP: record.Loopback(ports.HTTP),

@@ -81,10 +81,10 @@ func (s GeoRegisterClusterSpec) Faults() int {
 	return int(valueOr(s.FaultTolerance, int32((s.MemberCount()-1)/2)))
 }
 
-// RelaxedFaults is spec.faultTolerance with a protocol whose members are told of it, and count other quorums by it:
-// Gus. Otherwise, and if it is absent, 0.
-func (s GeoRegisterClusterSpec) RelaxedFaults() int {
-	if s.Protocol != gus {
+// ToldFaults is spec.faultTolerance with a protocol whose members are told of it, and count other quorums by it
+// (capability.Protocol.CountsFaults). Otherwise, and if it is absent, 0.
+func (s GeoRegisterClusterSpec) ToldFaults() int {
+	if row, err := capability.Find(s.Protocol); err != nil || !row.CountsFaults() {
 		return 0
 	}
 	return int(valueOr(s.FaultTolerance, 0))

@@ -54,7 +54,7 @@ func (s GeoRegisterClusterSpec) Fragments() view.Fragments {
 	if e == nil {
 		return view.Fragments{}
 	}
-	return view.Fragments{Data: int(e.DataFragments), Faults: s.RelaxedFaults()}
+	return view.Fragments{Data: int(e.DataFragments), Faults: s.ToldFaults()}
 }
 
 // ErasureCoding is spec.gus.erasureCoding, or nil.

@@ -66,9 +66,9 @@ type GeoRegisterClusterList struct {
 // +kubebuilder:validation:XValidation:rule="self.sites.map(s, s.?members.orValue(1)).sum() in (self.protocol == 'Gus' ? [3, 4, 5, 7, 9] : [3, 5, 7])",message="all sites together must have 3, 5 or 7 members, or 4 or 9 with protocol Gus: add or remove sites or members",fieldPath=".sites"
 // +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || !has(self.shards) || !has(oldSelf.shards) || self.shards == oldSelf.shards",message="spec.shards can't be changed: restore it, or create a new cluster"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'CURP' || self.?shards.orValue(size(self.sites)) >= oldSelf.?shards.orValue(size(oldSelf.sites))",message="spec.shards can't shrink, since shards are split and never merged, and absent it is the number of sites: give at least the number that there was"
-// +kubebuilder:validation:XValidation:rule="self.protocol in ['CURP', 'Gus'] || !has(self.faultTolerance)",message="faultTolerance is of protocols CURP and Gus alone, the others survive the loss of any minority: remove it, or use protocol CURP or Gus",fieldPath=".faultTolerance"
+// +kubebuilder:validation:XValidation:rule="self.protocol in ['CURP', 'EPaxos', 'Gryff', 'GryffRSC', 'Gus'] || !has(self.faultTolerance)",message="faultTolerance is of protocols CURP, EPaxos, Gryff, GryffRSC and Gus alone, the others survive the loss of any minority: remove it, or use one of those",fieldPath=".faultTolerance"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'Gus' || !has(self.faultTolerance) || self.sites.map(s, s.?members.orValue(1)).sum() <= 5 || self.faultTolerance < 3",message="for n > 5 and n = 2f + 1 no register has both reads and writes of one round trip (theorem 1 of the Gus paper), and 9 members have no quorums for 3 either: lower faultTolerance to 1 or 2, or leave it out to have majorities, whose reads may have to wait longer",fieldPath=".faultTolerance"
-// +kubebuilder:validation:XValidation:rule="self.protocol != 'Gus' || self.?faultTolerance.orValue(0) == oldSelf.?faultTolerance.orValue(0)",message="spec.faultTolerance can't be changed with protocol Gus, whose members count quorums by it: restore it, or create a new cluster"
+// +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || self.?faultTolerance.orValue(0) == oldSelf.?faultTolerance.orValue(0)",message="spec.faultTolerance can be changed with protocol CURP alone, since members of the others count quorums by it: restore it, or create a new cluster"
 // +kubebuilder:validation:XValidation:rule="!has(self.faultTolerance) || 2 * self.faultTolerance < self.sites.map(s, s.?members.orValue(1)).sum()",message="faultTolerance must be less than half of the members: lower it, or add members",fieldPath=".faultTolerance"
 // +kubebuilder:validation:XValidation:rule="!self.?gus.?erasureCoding.hasValue() || self.gus.erasureCoding.dataFragments <= self.sites.map(s, s.?members.orValue(1)).sum() - 2 * int(self.?faultTolerance.orValue((self.sites.map(s, s.?members.orValue(1)).sum() - 1) / 2))",message="dataFragments must be at most n - 2f, of n members of which f may be lost (absent, faultTolerance is any minority): lower dataFragments or faultTolerance, or add members",fieldPath=".gus.erasureCoding.dataFragments"
 // +kubebuilder:validation:XValidation:rule="self.?gus.?erasureCoding.hasValue() == oldSelf.?gus.?erasureCoding.hasValue()",message="spec.gus.erasureCoding can't be added or removed, since values are stored by it: restore what was there, or create a new cluster",fieldPath=".gus.erasureCoding"
@@ -114,17 +114,21 @@ type GeoRegisterClusterSpec struct {
 	// +kubebuilder:validation:Maximum=256
 	Shards *int32 `json:"shards,omitempty"`
 
-	// FaultTolerance is how many members can be lost at once: f of the papers. It is of protocols CURP and Gus alone,
-	// and must be less than half of the members.
+	// FaultTolerance is how many members can be lost at once: f of the papers. It is of protocols CURP, EPaxos, Gryff,
+	// GryffRSC and Gus alone, and must be less than half of the members.
 	//
 	// With CURP so many can be lost without losing what was acknowledged. A shard has a master, and as many backups and
 	// as many witnesses as this says. A master can be replaced only while a majority of the members is there. Default:
-	// the most.
+	// the most. With the others it can't be changed later, and by default any minority may be lost.
 	//
-	// With Gus and more than 5 members, to tolerate fewer than any minority lets reads return what is not known to be
-	// final, once enough members hold it. A write that others conflict with then waits for all members but so many.
-	// With 7 or 9 members it is 1 or 2; for 3 no such quorums exist. Up to 5 members it changes nothing. It can't be
-	// changed later. Default: any minority may be lost, and all wait for majorities.
+	// With Gus and more than 5 members, to tolerate fewer lets reads return what is not known to be final, once enough
+	// members hold it. A write that others conflict with then waits for all members but so many. With 7 or 9 members it
+	// is 1 or 2; for 3 no such quorums exist. Up to 5 members it changes nothing. By default all wait for majorities.
+	//
+	// With EPaxos, and for read-modify-writes of Gryff and GryffRSC, f makes the fast quorum half of the members, rounded
+	// down, and f. With 1 that is a majority, and whatever an operation meets does not keep it from the fast path. If
+	// more are lost at once, keys that they were changing may wait until one is back. By default, as with 3 members in
+	// any case, the fast quorum is all but one.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3
@@ -384,117 +388,3 @@ type Limits struct {
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Mi')) >= 0 && quantity(string(self)).compareTo(quantity('1Ti')) <= 0",message="clientMemory must be between 64Mi and 1Ti"
 	ClientMemory *resource.Quantity `json:"clientMemory,omitempty"`
 }
-
-// WAN is the network between the sites: a profile by name, or a link for every pair of sites.
-// +kubebuilder:validation:XValidation:rule="has(self.profile) != has(self.links)",message="give either profile or links, or remove wan for a network without delay"
-type WAN struct {
-	// Provider emulates the network between the members' pods: ChaosMesh, which must be installed, or None. With None
-	// the network is what the nodes have. The embedded cluster (georegister dev) emulates delays by itself, whatever
-	// this says. Default: None.
-	// +optional
-	// +kubebuilder:validation:Enum=ChaosMesh;None
-	Provider WANProvider `json:"provider,omitempty"`
-
-	// Profile is the topology of a paper, whose sites it names: gryff (ca, va, ir, or, jp: California,
-	// Virginia, Ireland, Oregon, Japan) or rss (ca, va, ir).
-	// +optional
-	// +kubebuilder:validation:Enum=gryff;rss
-	Profile string `json:"profile,omitempty"`
-
-	// Links has one entry for every pair of sites, in either order.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=21
-	Links []Link `json:"links,omitempty"`
-
-	// TolerancePercent is by how much the round trips that members measure may exceed those declared, before the
-	// condition WANWithinTolerance says so; 2ms more are always allowed. Default: 10.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=100
-	TolerancePercent *int32 `json:"tolerancePercent,omitempty"`
-}
-
-// WANProvider is what emulates the network between the sites.
-type WANProvider string
-
-// The providers.
-const (
-	ChaosMesh  WANProvider = "ChaosMesh"
-	NoProvider WANProvider = "None"
-)
-
-// Link is the network between two sites.
-// +kubebuilder:validation:XValidation:rule="!has(self.directions) || self.directions.all(d, d.from in self.between)",message="a direction begins at one of the link's two sites: correct its from",fieldPath=".directions"
-type Link struct {
-	// Between names the two sites.
-	// +listType=set
-	// +kubebuilder:validation:MinItems=2
-	// +kubebuilder:validation:MaxItems=2
-	// +kubebuilder:validation:items:MaxLength=20
-	Between []string `json:"between"`
-
-	// RTT is the round-trip time, up to 10s; each direction takes half of it. Where a direction gives a delay of its
-	// own, the round trip is the sum of both.
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^[-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|ms|s|m|h))+)$') || duration(self) >= duration('0s') && duration(self) <= duration('10s')",message="rtt must be between 0s and 10s"
-	RTT Duration `json:"rtt"`
-
-	// Jitter is how much longer a message may take, at random, in each direction: between nothing and this. Default:
-	// 0s.
-	// +optional
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^[-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|ms|s|m|h))+)$') || duration(self) >= duration('0s') && duration(self) <= duration('10s')",message="jitter must be between 0s and 10s"
-	Jitter Duration `json:"jitter,omitempty"`
-
-	// Loss is how many packets are lost, at random, in each direction. Only Chaos Mesh emulates it. Default: 0%.
-	// +optional
-	Loss Percentage `json:"loss,omitempty"`
-
-	// Rate is the most that each direction carries a second, such as 100Mbit. Only Chaos Mesh emulates it. Default: not
-	// bounded.
-	// +optional
-	Rate BitRate `json:"rate,omitempty"`
-
-	// Directions say what is different in one direction, or in both.
-	// +optional
-	// +listType=map
-	// +listMapKey=from
-	// +kubebuilder:validation:MaxItems=2
-	Directions []Direction `json:"directions,omitempty"`
-}
-
-// Direction is one direction of a link. What it does not say is as the link says.
-// +kubebuilder:validation:XValidation:rule="has(self.delay) || has(self.jitter) || has(self.loss) || has(self.rate)",message="a direction says what is different: give delay, jitter, loss or rate, or remove it"
-type Direction struct {
-	// From is the site where it begins, one of the link's two.
-	// +kubebuilder:validation:MaxLength=20
-	From string `json:"from"`
-
-	// Delay is how long a message takes, up to 5s, instead of half the round-trip time.
-	// +optional
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^[-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|ms|s|m|h))+)$') || duration(self) >= duration('0s') && duration(self) <= duration('5s')",message="delay must be between 0s and 5s"
-	Delay Duration `json:"delay,omitempty"`
-
-	// Jitter is how much longer it may take, at random.
-	// +optional
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^[-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|ms|s|m|h))+)$') || duration(self) >= duration('0s') && duration(self) <= duration('10s')",message="jitter must be between 0s and 10s"
-	Jitter Duration `json:"jitter,omitempty"`
-
-	// Loss is how many packets are lost, at random.
-	// +optional
-	Loss Percentage `json:"loss,omitempty"`
-
-	// Rate is the most that it carries a second, such as 100Mbit.
-	// +optional
-	Rate BitRate `json:"rate,omitempty"`
-}
-
-// Percentage is a share, such as 1% or 0.5%, of up to three decimals.
-// +kubebuilder:validation:MaxLength=8
-// +kubebuilder:validation:Pattern=`^(100(\.0{1,3})?|[0-9]{1,2}(\.[0-9]{1,3})?)%$`
-type Percentage string
-
-// BitRate is bits a second, from 8kbit to 100Gbit: whole kbit, Mbit or Gbit, which are powers of 1000.
-// +kubebuilder:validation:MaxLength=10
-// +kubebuilder:validation:Pattern=`^(([89]|[1-9][0-9]{1,5})k|[1-9][0-9]{0,4}M|([1-9][0-9]?|100)G)bit$`
-type BitRate string

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -46,10 +47,9 @@ func validateFaultTolerance(
 	switch {
 	case f == nil:
 		return nil
-	case !s.Partitioned() && s.Protocol != gus:
+	case !s.Partitioned() && !protocol.CountsFaults():
 		return field.ErrorList{field.Forbidden(path, fmt.Sprintf(
-			"protocol %s survives the loss of any minority; remove it, or use protocol %s or %s",
-			s.Protocol, curp, gus))}
+			"protocol %s survives the loss of any minority; remove it, or use protocol %s", s.Protocol, tolerant()))}
 	case *f < 1 || *f > maxFaults || !counted:
 		return validateRange(path, f, maxFaults)
 	case s.Partitioned():
@@ -57,6 +57,18 @@ func validateFaultTolerance(
 			"must be less than half of the %d members; lower it, or add members", s.MemberCount())))
 	}
 	return check(path, *f, protocol.CheckFaults(s.MemberCount(), int(*f)))
+}
+
+// tolerant spells the protocols that can be told how many members may be lost at once.
+func tolerant() string {
+	names := []string{curp}
+	for _, row := range capability.Table() {
+		if row.CountsFaults() {
+			names = append(names, row.Name)
+		}
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 func validateHomes(path *field.Path, s GeoRegisterClusterSpec) field.ErrorList {

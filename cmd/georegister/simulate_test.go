@@ -333,7 +333,8 @@ func TestSimulateRefuses(t *testing.T) {
 		"--value-bytes 70 --workload 1:1:1": "--value-bytes with this --workload: workload: values of 70 bytes can't " +
 			"be added to",
 		"--fault-tolerance 0": "--fault-tolerance: 0; give at least 1",
-		"--fault-tolerance 1": "--fault-tolerance: protocol Gryff survives the " +
+		"--fault-tolerance 3": "--fault-tolerance: 5 replicas can lose from 1 to 2",
+		"--protocol abd --fault-tolerance 1": "--fault-tolerance: protocol ABD survives the " +
 			"loss of any minority",
 		"--protocol gus --fault-tolerance 3": "--fault-tolerance: 5 replicas can " +
 			"lose from 1 to 2",
@@ -354,7 +355,7 @@ func TestSimulateRefuses(t *testing.T) {
 			"4, 5, 7 or 9 replicas, not 8",
 		"--protocol curp --soak 5 --fault-tolerance 1": "--fault-tolerance: schedules of " +
 			"--soak draw it",
-		"--soak 5 --fault-tolerance 1": "--fault-tolerance: protocol Gryff " +
+		"--protocol raft --soak 5 --fault-tolerance 1": "--fault-tolerance: protocol Raft " +
 			"survives",
 		"--data-fragments 0": "--data-fragments: 0; give at least 1",
 		"--data-fragments 3": "--data-fragments: protocol Gryff " +

@@ -68,7 +68,7 @@ func boot(in Input) *corev1.ConfigMap {
 		Cluster: in.ClusterID, Protocol: spec.Protocol, Shards: in.Founded(),
 		Directory: dataDirectory, Durability: string(spec.Storage.DurabilityOrDefault()),
 		Limits:         bootLimits{limits.KeyBytes, limits.ValueBytes, spec.Limits.ClientBytes()},
-		FaultTolerance: spec.RelaxedFaults(),
+		FaultTolerance: spec.ToldFaults(),
 		Listen: bootListen{
 			Peer: everywhere(PeerPort), GRPC: everywhere(GRPCPort), Redis: everywhere(RedisPort),
 			Admin: everywhere(AdminPort), HTTP: everywhere(HTTPPort),

@@ -143,6 +143,8 @@ func TestConditionsPromiseNoMoreThanFaultTolerance(t *testing.T) {
 			"QuorumHealthy=False MembersMissing: 6 of 7 members vote, " +
 				"no more than 2 may be missing (spec.faultTolerance), so 1 more may be lost" + missing},
 		{"up to five it changes nothing", 5, gus(1, 0), everyone + "5 members vote; 2 of them may be lost"},
+		{"a fast quorum of a majority", 5, gus(1, 0, func(s *world.Snapshot) { s.Cluster.Spec.Protocol = "EPaxos" }),
+			everyone + "5 members vote; 1 of them may be lost"},
 		{"fragments", 5, gus(1, 3), everyone + "5 members vote; 1 of them may be lost"},
 		{"fragments, and two are away", 5, gus(1, 3, away(2), away(3)),
 			"QuorumHealthy=False MembersMissing: 3 of 5 members vote, " +

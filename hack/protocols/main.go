@@ -165,8 +165,8 @@ func Table() []Protocol {
 	path := func(p capability.Path) string { return fmt.Sprintf("Path{%d, %s}", p.RoundTrips, quorums[p.Quorum]) }
 	for _, p := range rows {
 		fmt.Fprintf(&b,
-			"{\nName: %q, Consistency: %q, Members: %#v, Relaxed: %t, Fast: %t, Fragments: %t,\nNote: %q,\nOperations: "+
-				"[]Operation{\n",
+			"{\nName: %q, Consistency: %q, Members: %#v, Relaxed: %t, Fast: %t, Fragments: %t,\nNote: %q,\n"+
+				"Operations: []Operation{\n",
 			p.Name, p.Consistency, p.Members, p.Relaxed, p.Fast, p.Fragments, p.Note)
 		for _, op := range p.Operations {
 			fmt.Fprintf(&b, "{Kind: %s", kinds[op.Kind])

@@ -172,7 +172,9 @@ func TestCheckFaults(t *testing.T) {
 		{"Gus", 7, 3, "lower it to 1 or 2"},
 		{"Gus", 9, 3, "9 replicas have no quorums for f = 3"},
 		{"Gus", 3, 2, "from 1 to 1"}, {"Gus", 7, 0, "from 1 to 3"}, {"Gus", 7, 4, "from 1 to 3"},
-		{"Gryff", 7, 2, "survives the loss of any minority"},
+		{"ABD", 7, 2, "survives the loss of any minority"},
+		{"EPaxos", 3, 1, ""}, {"EPaxos", 5, 1, ""}, {"Gryff", 5, 2, ""}, {"GryffRSC", 7, 2, ""}, {"EPaxos", 7, 3, ""},
+		{"EPaxos", 5, 3, "from 1 to 2"}, {"Gryff", 3, 2, "from 1 to 1"},
 	} {
 		row, err := Find(c.protocol)
 		if err != nil {

@@ -261,8 +261,8 @@ func TestScopesAreRight(t *testing.T) {
 	}
 }
 
-// A majority is too few for a recovery of one rmw of five members, of whom one may be lost, and all who can say something
-// are waited for: every order of that is right, and those near the plain order of two rmws.
+// Of five members, of whom one may be lost, a majority is too few for a recovery. Every order of one rmw with that is
+// right, and so are those near the plain order of two rmws.
 func TestScopesOfFiveAreRight(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -25,6 +25,21 @@ func TestQuorums(t *testing.T) {
 	}
 }
 
+// Of a fast quorum, what is left without its coordinator and f - 1 others is a majority with the coordinator.
+func TestFastQuorumsByFaults(t *testing.T) {
+	for _, c := range []struct{ n, f, fast int }{
+		{3, 1, 2}, {3, 2, 2}, {4, 1, 3}, {5, 1, 3}, {5, 2, 4}, {5, 3, 4}, {6, 1, 4}, {7, 1, 4}, {7, 2, 5}, {7, 3, 6}, {2, 1, 2}, {1, 1, 1},
+	} {
+		v := of(c.n)
+		if v.FastQuorum(c.f) != c.fast {
+			t.Errorf("n = %d, f = %d: fast quorum %d; want %d", c.n, c.f, v.FastQuorum(c.f), c.fast)
+		}
+		if f := min(c.f, v.Faults()); f > 0 && v.FastQuorum(f)-1-(f-1)+1 < v.Majority() {
+			t.Errorf("n = %d, f = %d: no majority is left of %d", c.n, f, v.FastQuorum(f))
+		}
+	}
+}
+
 // What the protocols rest on, for every pair of sets of those sizes.
 func TestQuorumsIntersect(t *testing.T) {
 	for n := 1; n <= 9; n++ {

@@ -62,7 +62,7 @@ func (s *Projection) projectView(out *v1alpha1.GeoRegisterClusterStatus) {
 		Members: int32(s.View.Size()), Majority: int32(s.least()),
 	}
 	if hasFastPath(s.Cluster.Spec.Protocol) && !s.View.Joint() {
-		fast := int32(s.View.FastQuorum(0))
+		fast := int32(s.View.FastQuorum(s.Cluster.Spec.ToldFaults()))
 		out.View.FastQuorum = &fast
 	}
 }

@@ -29,13 +29,14 @@ func (s *Projection) spare() int {
 // protocols need more of them than a majority.
 func (s *Projection) tolerated(side view.View) int {
 	spec, most := s.Cluster.Spec, side.Faults()
-	switch _, relaxed := view.RelaxedFor(side.Size(), spec.RelaxedFaults()); {
+	told := spec.ToldFaults()
+	switch _, relaxed := view.RelaxedFor(side.Size(), told); {
 	case spec.Partitioned():
 		most = min(most, spec.Faults())
 	case spec.ErasureCoding() != nil:
 		most = spec.Fragments().Tolerated(side)
-	case relaxed:
-		most = min(most, spec.RelaxedFaults())
+	case relaxed, told > 0 && hasFastPath(spec.Protocol):
+		most = min(most, told)
 	}
 	for _, p := range s.View.Partitions { // one may have fewer than it should
 		most = min(most, len(p.Backups), len(p.Witnesses))

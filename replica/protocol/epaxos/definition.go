@@ -33,7 +33,7 @@ var Definition = definition.Protocol{
 	Factory:  Factory,
 	GoodAt:   "every operation in one round trip while keys are not shared, with three replicas always",
 	Price:    "reads wait for the updates that they meet",
-	Samples:  []string{"epaxos-three-regions.yaml"},
+	Samples:  []string{"epaxos-five-regions.yaml", "epaxos-three-regions.yaml"},
 	Variants: []definition.Variant{{Name: "epaxos-small", FaultTolerance: 1}},
 	Records: []definition.Record{
 		{Prefix: "s", Message: &peerv1.KeyState{}},

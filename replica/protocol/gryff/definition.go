@@ -30,10 +30,9 @@ var Definition = definition.Protocol{
 			},
 		},
 	},
-	Factory:  Factory,
-	Variants: []definition.Variant{{Name: "gryff-small", FaultTolerance: 1}},
-	GoodAt:   "reads in one round trip, rmws, no leader",
-	Price:    "writes take two round trips",
+	Factory: Factory,
+	GoodAt:  "reads in one round trip, rmws, no leader",
+	Price:   "writes take two round trips",
 	Samples: []string{
 		"gryff-chaos-mesh.yaml", "gryff-five-regions.yaml", "gryff-memory.yaml", "gryff-three-regions.yaml",
 		"gryff-three-zones.yaml",

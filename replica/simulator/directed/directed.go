@@ -24,7 +24,7 @@ var (
 	quorums   = append([]string{"epaxos"}, registers...)
 	rounds    = []string{"caspaxos", "rmwpaxos"}
 	written   = []string{"abd", "epaxos", "gryff", "gryffrsc", "gus", "rmwpaxos"}
-	instances = []string{"epaxos", "epaxos-small", "gryff", "gryff-small"}
+	instances = []string{"epaxos", "epaxos-small", "gryff"}
 	leaders   = []string{"curpraft", "raft"}
 	masters   = []string{"curp"}
 	sessions  = []string{"caspaxos", "curpraft", "epaxos", "gryff", "raft", "rmwpaxos"}
