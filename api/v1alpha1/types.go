@@ -125,10 +125,10 @@ type GeoRegisterClusterSpec struct {
 	// members hold it. A write that others conflict with then waits for all members but so many. With 7 or 9 members it
 	// is 1 or 2; for 3 no such quorums exist. Up to 5 members it changes nothing. By default all wait for majorities.
 	//
-	// With EPaxos, and for read-modify-writes of Gryff and GryffRSC, f makes the fast quorum half of the members, rounded
-	// down, and f. With 1 that is a majority, and whatever an operation meets does not keep it from the fast path. If
-	// more are lost at once, keys that they were changing may wait until one is back. By default, as with 3 members in
-	// any case, the fast quorum is all but one.
+	// With EPaxos, and for read-modify-writes of Gryff and GryffRSC, f makes the fast quorum half of the members,
+	// rounded down, and f. With 1 that is a majority, and whatever an operation meets does not keep it from the fast
+	// path. If more are lost at once, keys that they were changing may wait until one is back. By default, as with 3
+	// members in any case, the fast quorum is all but one.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3

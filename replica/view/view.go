@@ -282,7 +282,7 @@ func (v View) Faults() int { return (len(v.Members) - 1) / 2 }
 func (v View) Majority() int { return len(v.Members)/2 + 1 }
 
 // FastQuorum is the size of a fast quorum, coordinator included, where f members may be lost at once: ⌊n/2⌋ + f, and
-// no less than a majority (Atlas, EuroSys '20, section 3.1). Without the coordinator and f - 1 others, ⌊n/2⌋ of it are
+// no less than a majority (Atlas, EuroSys '20, section 3). Without the coordinator and f - 1 others, ⌊n/2⌋ of it are
 // left, which with the coordinator are a majority; recovery rests on that (docs/protocols.md, EPaxos). With 0, as with
 // what is no minority, f is Faults, and the size is that of EPaxos' simple fast quorum: all members but one.
 func (v View) FastQuorum(f int) int {

@@ -28,7 +28,8 @@ func TestQuorums(t *testing.T) {
 // Of a fast quorum, what is left without its coordinator and f - 1 others is a majority with the coordinator.
 func TestFastQuorumsByFaults(t *testing.T) {
 	for _, c := range []struct{ n, f, fast int }{
-		{3, 1, 2}, {3, 2, 2}, {4, 1, 3}, {5, 1, 3}, {5, 2, 4}, {5, 3, 4}, {6, 1, 4}, {7, 1, 4}, {7, 2, 5}, {7, 3, 6}, {2, 1, 2}, {1, 1, 1},
+		{1, 1, 1}, {2, 1, 2}, {3, 1, 2}, {3, 2, 2}, {4, 1, 3}, {5, 1, 3}, {5, 2, 4}, {5, 3, 4}, {6, 1, 4},
+		{7, 1, 4}, {7, 2, 5}, {7, 3, 6},
 	} {
 		v := of(c.n)
 		if v.FastQuorum(c.f) != c.fast {

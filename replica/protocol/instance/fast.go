@@ -10,7 +10,7 @@ import (
 // A fast quorum is ⌊n/2⌋ + f members, the coordinator included (view.View.FastQuorum), and there are two rules for what
 // may be committed with one.
 //
-// Atlas' (EuroSys '20, section 3.2): PreAccept goes to one fast quorum *alone*, and says so. What its members add is
+// Atlas' (EuroSys '20, section 3): PreAccept goes to one fast quorum *alone*, and says so. What its members add is
 // committed too, if f of them know each part of it. Then those that are left without the coordinator and f - 1 others know
 // all of it, and recovery joins what they know. With f = 1 what is added never costs the fast path.
 //

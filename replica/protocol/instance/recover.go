@@ -64,7 +64,7 @@ func (p *recovery) onAnswer(o *object, from view.MemberID, m *peerv1.Message) {
 
 // decidePrepare is algorithm 5, lines 4 to 15: what may have been committed is proposed again, anything else becomes a
 // no-op, which its coordinator or client then repeats elsewhere. What may have been committed on the fast path is what
-// those who agreed know together (Atlas, section 3.2.4).
+// those who agreed know together (Atlas, section 3).
 func (p *recovery) decidePrepare(d *coordination) {
 	if !d.asked.Quorum(p.Incarnations, p.Config.Self) {
 		return
@@ -99,7 +99,7 @@ func (p *recovery) decidePrepare(d *coordination) {
 		// dependencies and base are good even if it has not.
 		p.Took(pathRecoverFast)
 		p.accept(d, fast)
-	case !authorAnswered && p.mayHaveAgreed(d, author, agreements):
+	case p.mayHaveAgreed(d, author, agreements):
 		p.Took(pathRecoverWait)
 	default:
 		p.Took(pathRecoverNoOp)
@@ -113,7 +113,7 @@ func (p *recovery) electorate() view.View { return p.Config.View.Before() }
 
 // mayHaveAgreed reports whether those who have agreed are a fast quorum with the coordinator, if it has not answered, and
 // with all others that have not. It is never so if any minority may be lost: the fast quorum is large enough for a
-// majority of the others to tell. With a smaller one, n - f members have to answer (Atlas, section 3.2.4), or the
+// majority of the others to tell. With a smaller one, n - f members have to answer (Atlas, section 3), or the
 // coordinator. A new disk of the coordinator will do: what it has lost, those who adopted it would have told it of.
 func (p *recovery) mayHaveAgreed(d *coordination, author view.MemberID, agreements int) bool {
 	asked := p.electorate()

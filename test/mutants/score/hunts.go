@@ -16,7 +16,7 @@ type hunt struct {
 }
 
 // fewest is how many members protocols have that can't have three.
-var fewest = map[string]string{"gus-fragments": "5", "gus-relaxed": "7"}
+var fewest = map[string]string{"gus-fragments": "5", "gus-relaxed": "7", "epaxos-small": "5"}
 
 // stable are all faults but changes of members, and crashes those by which what is not durable is lost.
 const (
@@ -64,7 +64,7 @@ var protocolsOf = map[string][]string{
 	"replica/protocol/epaxos":     {"epaxos"},
 	"replica/protocol/gryff":      {"gryff", "gryffrsc"},
 	"replica/protocol/gus":        {"gus", "gus-relaxed", "gus-fragments"},
-	"replica/protocol/instance":   {"epaxos", "gryff"},
+	"replica/protocol/instance":   {"epaxos", "gryff", "epaxos-small"},
 	"replica/protocol/layered":    {"gus-fragments"},
 	"replica/protocol/raft":       {"raft", "curpraft"},
 	"replica/protocol/rmwpaxos":   {"rmwpaxos", "rmwpaxosatleastonce"},
