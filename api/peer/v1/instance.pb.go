@@ -89,13 +89,13 @@ type Instance struct {
 	Status         Status                 `protobuf:"varint,4,opt,name=status,proto3,enum=georegister.peer.v1.Status" json:"status,omitempty"`
 	Deps           []*InstanceID          `protobuf:"bytes,5,rep,name=deps,proto3" json:"deps,omitempty"`         // per writer, all of its instances on the key up to number
 	Commands       []*Command             `protobuf:"bytes,6,rep,name=commands,proto3" json:"commands,omitempty"` // none: a no-op
-	// PreAcceptOK, PrepareOK: the coordinator may commit just this on the fast path: nothing was added, or nobody else
-	// was asked.
+	// PreAcceptOK, PrepareOK: the coordinator may commit just this on the fast path: nothing was added, or one fast
+	// quorum alone was asked.
 	Agreed        bool      `protobuf:"varint,7,opt,name=agreed,proto3" json:"agreed,omitempty"`
 	Answers       []*Answer `protobuf:"bytes,8,rep,name=answers,proto3" json:"answers,omitempty"` // Executed: one per command
 	State         *KeyState `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`     // the sender executed it already: the state that followed
 	Seq           uint64    `protobuf:"varint,10,opt,name=seq,proto3" json:"seq,omitempty"`       // EPaxos: the order within a component
-	Alone         bool      `protobuf:"varint,11,opt,name=alone,proto3" json:"alone,omitempty"`   // PreAccept: nobody else is asked, so a fast commit has what the one asked adds
+	Alone         bool      `protobuf:"varint,11,opt,name=alone,proto3" json:"alone,omitempty"`   // PreAccept: one fast quorum alone is asked, so a fast commit has what it adds
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -9,7 +9,8 @@
 //   - acceptor (replica.go): it votes, and adds the dependencies that it knows of (algorithms 4 and 6)
 //   - executor (execute.go): it executes what is committed in the order of the dependencies (algorithm 4)
 //   - clients (clients.go): the requests of this member's clients, and their answers
-//   - coordinator (coordinator.go): it proposes the commands of a key in instances (algorithm 3)
+//   - coordinator (coordinator.go): it proposes the commands of a key in instances (algorithm 3), and commits them by the
+//     rules of fast.go
 //   - recovery (recover.go): it brings an instance to its end that somebody waits for too long (algorithm 5)
 //
 // Core is the whole: messages and time, and what goes on over changes of the view (resume.go).
