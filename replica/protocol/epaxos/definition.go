@@ -13,8 +13,8 @@ var Definition = definition.Protocol{
 		// With three members the one that is asked decides.
 		Name: "EPaxos", Consistency: capability.Linearizable, Members: capability.Sizes(), Fast: true,
 		Note: "a read or an rmw also waits until what it depends on is known at its coordinator, which takes no " +
-			"round trip of its own. With faultTolerance f the fast path asks n/2 + f, rounded down, instead of n - 1; " +
-			"with 1 it is always taken",
+			"round trip of its own. With faultTolerance f the fast path asks n/2 + f, rounded down, instead of " +
+			"n - 1; with 1 it is always taken",
 		Operations: []capability.Operation{
 			{
 				Kind: register.Read, Best: capability.Trips(1, capability.AllButOne),
