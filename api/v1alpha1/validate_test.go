@@ -117,14 +117,18 @@ func refuses(t *testing.T, manifest string, want []string) {
 
 // What the API server will enforce from the markers must be what Validate enforces.
 func TestMarkersNameWhatThereIs(t *testing.T) {
-	source, err := os.ReadFile("types.go")
-	if err != nil {
-		t.Fatal(err)
+	var source []byte
+	for _, file := range []string{"types.go", "wan.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source = append(source, text...)
 	}
 	for _, enum := range [][]string{capability.Names(), profile.Names()} {
 		marker := "+kubebuilder:validation:Enum=" + strings.Join(enum, ";") + "\n"
 		if !strings.Contains(string(source), marker) {
-			t.Errorf("types.go lacks the marker %q", marker)
+			t.Errorf("the types lack the marker %q", marker)
 		}
 	}
 	// Each section is of one protocol, and no other may have it.
@@ -140,7 +144,7 @@ func TestMarkersNameWhatThereIs(t *testing.T) {
 				`rule="self.protocol == '%[2]s' || !has(self.%[1]s)",message="%[1]s is the section of protocol %[2]s alone: `+
 					`remove it, or use protocol %[2]s",fieldPath=".%[1]s"`, name, protocol)
 			if !strings.Contains(string(source), rule) {
-				t.Errorf("types.go lacks %s", rule)
+				t.Errorf("the types lack %s", rule)
 			}
 		}
 	}
@@ -172,7 +176,7 @@ func TestMarkersNameWhatThereIs(t *testing.T) {
 		fmt.Sprintf("string(self.spec.storage.size) : '%s')", DefaultStorageSize))
 	for _, rule := range rules {
 		if !strings.Contains(string(source), rule) {
-			t.Errorf("types.go lacks a rule with %q", rule)
+			t.Errorf("the types lack a rule with %q", rule)
 		}
 	}
 }
