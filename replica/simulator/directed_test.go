@@ -27,7 +27,7 @@ func oldCopies(kind faults.Kind) func(seed uint64) schedule.Schedule {
 // soaked is how a soak runs a protocol, and what its schedules are like.
 func soaked(t *testing.T, variant definition.Variant) (Start, schedule.Options) {
 	t.Helper()
-	entry, _, err := catalog.FindVariant(variant.Name)
+	entry, variant, err := catalog.FindVariant(variant.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,6 +35,9 @@ func soaked(t *testing.T, variant definition.Variant) (Start, schedule.Options) 
 	switch variant.Name {
 	case "abd", "gus":
 		options.RMWs = schedule.FewRMWs
+	case "epaxos-small":
+		start, options.Members = tolerating(variant.FaultTolerance, entry.Factory), []int{5}
+		options.Tolerance, options.Losses = variant.FaultTolerance, variant.FaultTolerance
 	case "gus-relaxed":
 		start, options.RMWs, options.Members = relaxed, schedule.FewRMWs, []int{7, 9}
 	case "gus-fragments":
