@@ -26,7 +26,7 @@ func TestAnswersToEarlierQuestionsMatter(t *testing.T) {
 		counts func(check.Class) bool
 	}{
 		{"gus/answer-of-another-write", Member(gus.Factory), 4000, nil},
-		{"gus/duel-on", Member(gus.Factory), 1000, endless},
+		{"gus/duel-on", Member(gus.Factory), 4000, endless},
 		{"base/duel-on", Member(caspaxos.Factory), 1000, endless},
 	} {
 		program.Run(t, late.mutant, late.mutant, func(t *testing.T) {
