@@ -150,7 +150,9 @@ func TestChanges(t *testing.T) {
 	tests := []struct{ name, before, after, want string }{
 		{"protocol", sites, strings.Replace(sites, "Gryff", "ABD", 1), "spec.protocol can't be changed"},
 		{"the quorums of Gus", seven + "faultTolerance: 2\n", seven,
-			"spec.faultTolerance can't be changed with protocol Gus"},
+			"spec.faultTolerance can be changed with protocol CURP alone"},
+		{"the fast quorum of Gryff", sites, sites + "faultTolerance: 1\n",
+			"spec.faultTolerance can be changed with protocol CURP alone"},
 		{"the fragments of values", fragments, strings.Replace(fragments, "dataFragments: 2", "dataFragments: 3", 1),
 			"spec.gus.erasureCoding.dataFragments: Invalid value: 3: dataFragments can't be changed"},
 		{"the size up to which values are whole", fragments,
