@@ -3,22 +3,12 @@ package storage
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/test/listenertest"
 )
-
-// await waits until something holds.
-func await(t *testing.T, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it does not come to hold")
-		}
-	}
-}
 
 // A table in memory in which few keys are overwritten is written out at the size of the smallest one; that of many keys
 // goes on to its own size.
@@ -45,7 +35,8 @@ func TestTablesOfFewKeysAreWrittenOutEarly(t *testing.T) {
 				}
 				return
 			}
-			await(t, func() bool { return db.Metrics().Flush.Count > before })
+			listenertest.WaitUntil(t, "the table is written out",
+				func() bool { return db.Metrics().Flush.Count > before })
 		})
 	}
 }

@@ -281,10 +281,10 @@ func (v View) Faults() int { return (len(v.Members) - 1) / 2 }
 // Majority is the size of a majority quorum: any two intersect. It is f + 1 when n = 2f + 1.
 func (v View) Majority() int { return len(v.Members)/2 + 1 }
 
-// FastQuorum is the size of a fast quorum, coordinator included, where f members may be lost at once: ⌊n/2⌋ + f, and
-// no less than a majority (Atlas, EuroSys '20, section 3). Without the coordinator and f - 1 others, ⌊n/2⌋ of it are
-// left, which with the coordinator are a majority; recovery rests on that (docs/protocols.md, EPaxos). With 0, as with
-// what is no minority, f is Faults, and the size is that of EPaxos' simple fast quorum: all members but one.
+// FastQuorum is the size of a fast quorum, coordinator included, where f members may be lost at once: ⌊n/2⌋ + f, and no
+// less than a majority (Atlas, EuroSys '20, section 3). Without the coordinator and f - 1 others, ⌊n/2⌋ of it are left,
+// which with the coordinator are a majority; recovery rests on that (docs/protocols.md, EPaxos). With 0, as with what
+// is no minority, f is Faults, and the size is that of EPaxos' simple fast quorum: all members but one.
 func (v View) FastQuorum(f int) int {
 	if most := v.Faults(); f == 0 || f > most {
 		f = most

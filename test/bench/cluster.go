@@ -24,6 +24,19 @@ type cluster struct {
 	dir         string
 }
 
+// startCluster makes a cluster, and has begin start its processes. Nothing is left of it if that fails.
+func startCluster(f flags, name string, begin func(*cluster) error) (*cluster, error) {
+	c, err := newCluster(f, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := begin(c); err != nil {
+		c.stop()
+		return nil, err
+	}
+	return c, nil
+}
+
 func newCluster(f flags, name string) (*cluster, error) {
 	dir, err := os.MkdirTemp(f.dir, "bench-"+name+"-")
 	if err != nil {

@@ -51,15 +51,7 @@ func serveEcho(ctx context.Context, args []string) error {
 // startEchoes starts as many processes as there are members, which serve clients as replicas do and store nothing: what
 // an operation costs there is the floor of its listener and of the clients.
 func startEchoes(ctx context.Context, f flags) (*cluster, error) {
-	c, err := newCluster(f, "echo")
-	if err != nil {
-		return nil, err
-	}
-	if err := c.startEchoServers(ctx); err != nil {
-		c.stop()
-		return nil, err
-	}
-	return c, nil
+	return startCluster(f, "echo", func(c *cluster) error { return c.startEchoServers(ctx) })
 }
 
 func (c *cluster) startEchoServers(ctx context.Context) error {

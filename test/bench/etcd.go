@@ -35,13 +35,13 @@ func buildEtcd(ctx context.Context, program string) error {
 
 // startEtcd starts three members with etcd's own defaults. Memory stands for no fsync at all.
 func startEtcd(ctx context.Context, f flags, durability string) (*cluster, error) {
-	c, err := newCluster(f, "etcd")
-	if err != nil {
-		return nil, err
-	}
+	return startCluster(f, "etcd", func(c *cluster) error { return c.startEtcdMembers(ctx, f, durability) })
+}
+
+func (c *cluster) startEtcdMembers(ctx context.Context, f flags, durability string) error {
 	ports, err := freePorts(2 * members)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	clients, peers := ports[:members], ports[members:]
 	var seeds []string
@@ -60,16 +60,11 @@ func startEtcd(ctx context.Context, f flags, durability string) (*cluster, error
 			args = append(args, "--unsafe-no-fsync")
 		}
 		if err := c.spawn(name, f.etcd, args...); err != nil {
-			c.stop()
-			return nil, err
+			return err
 		}
 	}
 	c.addresses["etcd"] = clients
-	if err := c.answers(ctx, "etcd", "etcd"); err != nil {
-		c.stop()
-		return nil, err
-	}
-	return c, nil
+	return c.answers(ctx, "etcd", "etcd")
 }
 
 // answers waits until every member serves a linearizable read.

@@ -21,15 +21,7 @@ func startGeoregister(ctx context.Context, f flags, durability string) (*cluster
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCluster(f, "georegister")
-	if err != nil {
-		return nil, err
-	}
-	if err := c.startReplicas(ctx, f, mode); err != nil {
-		c.stop()
-		return nil, err
-	}
-	return c, nil
+	return startCluster(f, "georegister", func(c *cluster) error { return c.startReplicas(ctx, f, mode) })
 }
 
 func (c *cluster) startReplicas(ctx context.Context, f flags, durability storage.Durability) error {

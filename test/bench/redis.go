@@ -90,12 +90,7 @@ func (f besideRedis) servers(ctx context.Context) (all []redisServer, stop func(
 		if err != nil {
 			return nil, stop, err
 		}
-		_, port, err := net.SplitHostPort(ports[0])
-		if err != nil {
-			return nil, stop, err
-		}
-		if err := c.spawn("redis", "redis-server", "--bind", "127.0.0.1", "--port", port, "--dir", c.dir, "--save", "",
-			"--appendonly", "yes", "--appendfsync", policy); err != nil {
+		if err := c.spawnRedis("redis", "redis-server", ports[0], c.dir, policy); err != nil {
 			return nil, stop, err
 		}
 		all = append(all, redisServer{"redis-server, appendfsync " + policy, ports[0]})

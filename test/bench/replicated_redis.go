@@ -12,15 +12,7 @@ import (
 // (Sync), or never (Memory). Clients have its address alone, and wait until one replica has what they changed: that is
 // a quorum, as with three members, but nobody takes over from a server that is lost without losing what is under way.
 func startReplicatedRedis(ctx context.Context, f flags, durability string) (*cluster, error) {
-	c, err := newCluster(f, "redis")
-	if err != nil {
-		return nil, err
-	}
-	if err := c.startRedisServers(ctx, f, durability); err != nil {
-		c.stop()
-		return nil, err
-	}
-	return c, nil
+	return startCluster(f, "redis", func(c *cluster) error { return c.startRedisServers(ctx, f, durability) })
 }
 
 func (c *cluster) startRedisServers(ctx context.Context, f flags, durability string) error {
@@ -28,32 +20,41 @@ func (c *cluster) startRedisServers(ctx context.Context, f flags, durability str
 	if err != nil {
 		return err
 	}
-	files := []string{"--appendonly", "yes", "--appendfsync", "always"}
+	policy := "always"
 	if durability == "Memory" {
-		files = []string{"--appendonly", "no"}
+		policy = ""
+	}
+	host, port, err := net.SplitHostPort(addresses[0])
+	if err != nil {
+		return err
 	}
 	for i, address := range addresses {
-		_, port, err := net.SplitHostPort(address)
-		if err != nil {
-			return err
-		}
 		name := "m" + strconv.Itoa(i)
 		dir := filepath.Join(c.dir, name)
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return err
 		}
-		args := append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", dir, "--save", ""}, files...)
+		var of []string
 		if i > 0 {
-			host, port, err := net.SplitHostPort(addresses[0])
-			if err != nil {
-				return err
-			}
-			args = append(args, "--replicaof", host, port)
+			of = []string{"--replicaof", host, port}
 		}
-		if err := c.spawn(name, f.redis, args...); err != nil {
+		if err := c.spawnRedis(name, f.redis, address, dir, policy, of...); err != nil {
 			return err
 		}
 	}
 	c.addresses["WAIT"], c.addresses["redis"] = addresses[:1], addresses
 	return c.answers(ctx, "redis-server", "redis")
+}
+
+// spawnRedis starts a Redis server whose appends are synced by a policy; empty: it writes no file.
+func (c *cluster) spawnRedis(name, program, address, dir, policy string, more ...string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	args := []string{"--bind", host, "--port", port, "--dir", dir, "--save", "", "--appendonly", "no"}
+	if policy != "" {
+		args = append(args[:len(args)-1], "yes", "--appendfsync", policy)
+	}
+	return c.spawn(name, program, append(args, more...)...)
 }

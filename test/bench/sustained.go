@@ -9,9 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/georegister/georegister/workload/bench"
@@ -105,16 +105,15 @@ func (f sustaining) sustain(ctx context.Context, m mix, s store) error {
 // resident is the most memory that any process had resident so far, in bytes.
 func (c *cluster) resident() (most int64, err error) {
 	for _, pid := range c.pids() {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		process, err := procfs.NewProc(pid)
+		var status procfs.ProcStatus
+		if err == nil {
+			status, err = process.NewStatus()
+		}
 		if err != nil {
 			return 0, fmt.Errorf("memory of a member: %w", err)
 		}
-		var kibibytes int64
-		_, peak, _ := strings.Cut(string(status), "VmHWM:")
-		if _, err := fmt.Sscanf(peak, "%d kB", &kibibytes); err != nil {
-			return 0, fmt.Errorf("memory of a member: %w", err)
-		}
-		most = max(most, kibibytes<<10)
+		most = max(most, int64(status.VmHWM))
 	}
 	return most, nil
 }

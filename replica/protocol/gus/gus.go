@@ -3,8 +3,8 @@
 //
 // Every member stores, per key, a value and its tag (timestamp, writer). A writer does not ask for the largest tag
 // first; it guesses a larger one than it knows of, and sends value and tag at once. If a quorum finds the tag newer
-// than what it had, or than all of that but for what has not ended, the write is done in one round trip. Otherwise it gets
-// a larger tag, in a second one.
+// than what it had, or than all of that but for what has not ended, the write is done in one round trip. Otherwise it
+// gets a larger tag, in a second one.
 //
 // So a write has two tags at times, and must be seen with one only. With three members that is so because a quorum of
 // two that holds a tag leaves nobody who could make it a stale one. With more, a tag is speculative until its writer

@@ -20,7 +20,7 @@ const (
 	pathWriteFast    = "write.fast"    // the tag stayed as it was guessed
 	pathWriteRetags  = "write.retags"  // the write got a larger one
 	pathWriteHeard   = "write.heard"   // a READ, or the answer to one, told the writer that its tag is held
-	pathLetPass      = "let-pass"      // with more than three: a member let a write come before its own, which are under way
+	pathLetPass      = "let-pass"      // with more than three: a member let a write come before its own ones
 	pathWriteResumed = "write.resumed" // a write went on with the tag that it got in an earlier view
 	pathRefused      = "refused"       // a ballot was refused
 	pathForgotten    = "forgotten"     // a member could not tell what it had said of a write

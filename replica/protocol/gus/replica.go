@@ -48,8 +48,8 @@ func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 	p.reply(from, a)
 }
 
-// onWrite answers WRITE (lines 21 to 29): it tells whether this member held nothing newer before the WRITE that may have
-// ended. Line 29 as published tells the tag after it, which makes every write slow.
+// onWrite answers WRITE (lines 21 to 29): it tells whether this member held nothing newer before the WRITE that may
+// have ended. Line 29 as published tells the tag after it, which makes every write slow.
 func (p *Protocol) onWrite(from view.MemberID, m *peerv1.Message) {
 	r := p.load(m.Key)
 	t := tagOf(m)
@@ -87,12 +87,13 @@ func (p *Protocol) onWrite(from view.MemberID, m *peerv1.Message) {
 	p.reply(from, a)
 }
 
-// ended is the largest tag that may be of a write that has ended, or was read, with this member's help. A writer that has
-// a larger one is told that its tag is held, for it is as if its WRITE had come before this member's own writes that are
-// under way. Their tags may be larger yet, but they have not ended, so that others may come before them (section 3.3):
-// who holds a tag can't know that, but for its writer's member. Three things count that the register does not show: what
-// was here before these writes, what others were told to be held since, and ballots of others on these writes. The writer
-// of the smaller tag needs no more of this member than of one that has held it: its register is past the tag.
+// ended is the largest tag that may be of a write that has ended, or was read, with this member's help. A writer that
+// has a larger one is told that its tag is held, for it is as if its WRITE had come before this member's own writes
+// that are under way. Their tags may be larger yet, but they have not ended, so that others may come before them
+// (section 3.3): who holds a tag can't know that, but for its writer's member. Three things count that the register
+// does not show: what was here before these writes, what others were told to be held since, and ballots of others on
+// these writes. The writer of the smaller tag needs no more of this member than of one that has held it: its register
+// is past the tag.
 func (p *Protocol) ended(key []byte, r *record) register.Carstamp {
 	if k := p.writing(key); k != nil {
 		return k.ended

@@ -69,12 +69,12 @@ func (p *Protocol) onWriteReply(o *operation, from view.MemberID, m *peerv1.Mess
 	p.decide(o)
 }
 
-// decide ends the first phase of a write (lines 5 to 9). A quorum that held nothing newer that may have ended, the writer
-// included, leaves the tag as it is. Otherwise the write gets a tag larger than all that a quorum has told of. Nobody but the writer can
-// know that the first was the case, so it may: with three, because one of the two others holds a larger tag and won't
-// ever hold this one, and the writer does not; with relaxed quorums, because so many won't that enough never will
-// (view.RelaxedFor); with more, because no reader returns a tag that is not final. If somebody had the write decided
-// instead, the writer's ballot is refused.
+// decide ends the first phase of a write (lines 5 to 9). A quorum that held nothing newer that may have ended, the
+// writer included, leaves the tag as it is. Otherwise the write gets a tag larger than all that a quorum has told of.
+// Nobody but the writer can know that the first was the case, so it may: with three, because one of the two others
+// holds a larger tag and won't ever hold this one, and the writer does not; with relaxed quorums, because so many won't
+// that enough never will (view.RelaxedFor); with more, because no reader returns a tag that is not final. If somebody
+// had the write decided instead, the writer's ballot is refused.
 func (p *Protocol) decide(o *operation) {
 	switch {
 	case o.stage != speculating:

@@ -100,8 +100,8 @@ func (p *coordinator) onPreAcceptOK(d *coordination, from view.MemberID, m *peer
 	p.decidePreAccept(d)
 }
 
-// decidePreAccept is algorithm 3, lines 10 to 15, with one of two rules for the fast path (merges). Recovery has to know
-// what could have been chosen.
+// decidePreAccept is algorithm 3, lines 10 to 15, with one of two rules for the fast path (merges). Recovery has to
+// know what could have been chosen.
 func (p *coordinator) decidePreAccept(d *coordination) {
 	agreed, merged := d.agreements.Fast(p.Incarnations, p.Config.Self), p.merged(d)
 	switch {

@@ -11,12 +11,12 @@ import (
 // may be committed with one.
 //
 // Atlas' (EuroSys '20, section 3): PreAccept goes to one fast quorum *alone*, and says so. What its members add is
-// committed too, if f of them know each part of it. Then those that are left without the coordinator and f - 1 others know
-// all of it, and recovery joins what they know. With f = 1 what is added never costs the fast path.
+// committed too, if f of them know each part of it. Then those that are left without the coordinator and f - 1 others
+// know all of it, and recovery joins what they know. With f = 1 what is added never costs the fast path.
 //
 // EPaxos', with its simple fast quorum: anyone may be asked, and replies must equal the initial attributes. Clusters of
-// more than three members have it that are not told how many may be lost at once (Config.Faults). With three, Atlas' rule
-// holds always: f is 1 in any case.
+// more than three members have it that are not told how many may be lost at once (Config.Faults). With three, Atlas'
+// rule holds always: f is 1 in any case.
 
 // merges reports whether Atlas' rule holds.
 func (p *store) merges() bool {
@@ -24,8 +24,8 @@ func (p *store) merges() bool {
 }
 
 // mayBeFast reports whether a coordinator may commit on the fast path in this view. A joint view bars it (HasFast is
-// false there): a fast quorum of it would have to be found again by recovery after the change, which asks the members of
-// one side alone. Nobody agrees then, lest recovery take what is pre-accepted for committed.
+// false there): a fast quorum of it would have to be found again by recovery after the change, which asks the members
+// of one side alone. Nobody agrees then, lest recovery take what is pre-accepted for committed.
 func (p *store) mayBeFast() bool { return p.Incarnations.HasFast() }
 
 // reply is what a member said of an instance, asked to pre-accept it or what it knows of it.

@@ -37,7 +37,8 @@ func another(id view.MemberID) *peerv1.InstanceID {
 	return &peerv1.InstanceID{Writer: uint64(register.NewWriter(uint32(id), 1, 0)), Number: 1}
 }
 
-// preAccepted has a member pre-accept what p has proposed for key k, and add a dependency, if that is not nil, and a seq.
+// preAccepted has a member pre-accept what p has proposed for key k, and add a dependency, if that is not nil, and a
+// seq.
 func preAccepted(p *Core, from view.MemberID, adds *peerv1.InstanceID, seq uint64) {
 	d := p.object([]byte("k")).mine[0]
 	m := p.about(d.instance, peerv1.Kind_PRE_ACCEPT_OK)

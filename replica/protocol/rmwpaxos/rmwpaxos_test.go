@@ -151,8 +151,8 @@ func TestTheTableIsBounded(t *testing.T) {
 	}
 }
 
-// A batch that is in the state has answered what it did then, and the state holds an answer once: an rmw's with its session,
-// a write's, which has none, with the batch.
+// A batch that is in the state has answered what it did then, and the state holds an answer once: an rmw's with its
+// session, a write's, which has none, with the batch.
 func TestABatchAnswersAgainWhatItDid(t *testing.T) {
 	p := newCluster(3).members[0]
 	b := &batch{author: p.author, number: 1, left: true, commands: []*peerv1.Command{

@@ -88,9 +88,9 @@ func FirstOfKeys(seed uint64) schedule.Schedule {
 	return s
 }
 
-// CommitsUnheard makes a schedule in which all five members begin an instance of one key, and one that has been answered
-// is not heard when it commits, while another one, who may have voted on it, is cut off. Those that are left recover the
-// instance from what they know. That is done with several keys.
+// CommitsUnheard makes a schedule in which all five members begin an instance of one key, and one that has been
+// answered is not heard when it commits, while another one, who may have voted on it, is cut off. Those that are left
+// recover the instance from what they know. That is done with several keys.
 func CommitsUnheard(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s, draw := Pentagon(seed)
@@ -122,9 +122,9 @@ func CommitsUnheard(seed uint64) schedule.Schedule {
 }
 
 // AnsweredWhileOpen makes a schedule in which a write (c's) commits that d alone has put behind writes of its own, of
-// which nobody else has heard yet. Then an update begins at e, which has voted on c's write and has heard no more of it,
-// and d's writes come to depend on that update: a circle. Where c's client was told of the write, it has to come first in
-// that. So it is with several keys.
+// which nobody else has heard yet. Then an update begins at e, which has voted on c's write and has heard no more of
+// it, and d's writes come to depend on that update: a circle. Where c's client was told of the write, it has to come
+// first in that. So it is with several keys.
 func AnsweredWhileOpen(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	const a, b, c, d, e = 0, 1, 2, 3, 4

@@ -21,9 +21,10 @@ func roles(draw *kernel.Stream) (between, near, nearToo, far, farToo int) {
 	return r[0], r[1], r[2], r[3], r[4]
 }
 
-// OwnWritesPassed makes a schedule in which a member of five (between) lets other writes of Gus pass its own one, of which
-// it has not been heard yet. On one side of it an operation ends: a write, a write that takes another tag, another one of
-// this member, or one before its own. Then a writer of the other side, which has heard of nothing, begins: it may not come before that.
+// OwnWritesPassed makes a schedule in which a member of five (between) lets other writes of Gus pass its own one, of
+// which it has not been heard yet. On one side of it an operation ends: a write, a write that takes another tag,
+// another one of this member, or one before its own. Then a writer of the other side, which has heard of nothing,
+// begins: it may not come before that.
 func OwnWritesPassed(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s, draw := Pentagon(seed)
@@ -69,10 +70,10 @@ func OwnWritesPassed(seed uint64) schedule.Schedule {
 	return s
 }
 
-// OwnWritesDecided makes a schedule in which a member of five (between) does not know that its write has been decided by
-// others, though it has voted for it: two of them hold it, and it was not told. A reader of these has it decided, and
-// ends. At about that time a writer of the other side, which has heard of nothing, begins: it may not come before that.
-// Of the keys, some are at the right point.
+// OwnWritesDecided makes a schedule in which a member of five (between) does not know that its write has been decided
+// by others, though it has voted for it: two of them hold it, and it was not told. A reader of these has it decided,
+// and ends. At about that time a writer of the other side, which has heard of nothing, begins: it may not come before
+// that. Of the keys, some are at the right point.
 func OwnWritesDecided(seed uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	const keys = 16

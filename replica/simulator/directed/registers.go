@@ -125,8 +125,8 @@ func WritersBack(seed uint64) schedule.Schedule {
 }
 
 // staleWriter begins a schedule of five members in which one (1) has made tags that the others did not hear of, and has
-// started again, so that it can't say that their writes have not ended: it finds the tag stale that a writer (0) sends to
-// all. After cut the writer's COMMIT is under way.
+// started again, so that it can't say that their writes have not ended: it finds the tag stale that a writer (0) sends
+// to all. After cut the writer's COMMIT is under way.
 func staleWriter(seed uint64) (s schedule.Schedule, draw kernel.Stream, cut time.Duration) {
 	const ms = time.Millisecond
 	s, draw = Pentagon(seed)

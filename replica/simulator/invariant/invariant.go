@@ -80,7 +80,8 @@ type Speaker struct {
 	Disk  string // names the present one
 	// Losses is how many members may have lost their disks at once; 0: any minority.
 	Losses int
-	// Tolerance is how many members may be lost at once, where quorums are counted by it (protocol.Config.Faults); 0: any minority.
+	// Tolerance is how many members may be lost at once, where quorums are counted by it (protocol.Config.Faults); 0: any
+	// minority.
 	Tolerance int
 
 	Boot   uint32        // of its process

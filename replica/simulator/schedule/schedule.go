@@ -114,7 +114,8 @@ type Options struct {
 	Large int
 	// Losses is how many members may have lost their disks at once; 0: any minority.
 	Losses int
-	// Tolerance is how many members may be lost at once, where quorums are counted by it (protocol.Config.Faults); 0: any minority.
+	// Tolerance is how many members may be lost at once, where quorums are counted by it (protocol.Config.Faults); 0: any
+	// minority.
 	Tolerance int
 	// Data is how many fragments restore a value, if the protocol stores values as those: changes of members end
 	// when enough of them are with those after the change.
