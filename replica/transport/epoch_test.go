@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/test/listenertest"
 )
 
 // renew ends an end of the pair and starts it with the pair's view in another epoch, and an inbox of its own.
@@ -23,7 +24,7 @@ func (p *pair) renew(t *testing.T, i int, epoch uint64) {
 
 func listenAt(t *testing.T, address string) (listener net.Listener) {
 	t.Helper()
-	eventually(t, "the address is free", func() (ok bool) {
+	listenertest.WaitUntil(t, "the address is free", func() (ok bool) {
 		var err error
 		listener, err = net.Listen("tcp", address)
 		return err == nil
@@ -34,15 +35,17 @@ func listenAt(t *testing.T, address string) (listener net.Listener) {
 func TestEpochsDoNotMix(t *testing.T) {
 	p := newPair(t, nil)
 	p.ends[0].Send(2, []*peerv1.Message{{Op: 1}})
-	eventually(t, "they talk", func() bool { return slices.Contains(p.inboxes[1].ops(), 1) })
+	listenertest.WaitUntil(t, "they talk", func() bool { return slices.Contains(p.inboxes[1].ops(), 1) })
 
 	p.renew(t, 1, 2)
 	const says = "member 1 is at epoch 1, behind epoch 2 of member 2"
-	eventually(t, "the old stream is torn down, and the one behind is told", func() bool {
+	listenertest.WaitUntil(t, "the old stream is torn down, and the one behind is told", func() bool {
 		peer := p.ends[0].Peers()[0]
 		return !peer.Connected && strings.Contains(peer.Refused, says)
 	})
-	eventually(t, "the one ahead is told", func() bool { return strings.Contains(p.ends[1].Peers()[0].Refused, says) })
+	listenertest.WaitUntil(t, "the one ahead is told", func() bool {
+		return strings.Contains(p.ends[1].Peers()[0].Refused, says)
+	})
 	p.ends[0].Send(2, []*peerv1.Message{{Op: 2}}) // waits for a stream that never comes
 	p.ends[1].Send(1, []*peerv1.Message{{Op: 3}})
 
@@ -50,7 +53,7 @@ func TestEpochsDoNotMix(t *testing.T) {
 	p.renew(t, 0, 2)
 	p.ends[0].Send(2, []*peerv1.Message{{Op: 4}})
 	p.ends[1].Send(1, []*peerv1.Message{{Op: 5}})
-	eventually(t, "they talk in the new epoch", func() bool {
+	listenertest.WaitUntil(t, "they talk in the new epoch", func() bool {
 		return slices.Contains(p.inboxes[1].ops(), 4) && slices.Contains(p.inboxes[0].ops(), 5)
 	})
 	if ops := p.inboxes[1].ops(); slices.Contains(ops, 2) {
@@ -92,16 +95,18 @@ func TestAPeerIsFoundWhereItsNameLeads(t *testing.T) {
 			o.Listener = listener
 		}
 	})
-	eventually(t, "the peer is reached", func() bool { return p.ends[0].Peers()[0].Reachable })
+	listenertest.WaitUntil(t, "the peer is reached", func() bool { return p.ends[0].Peers()[0].Reachable })
 	if err := p.ends[1].Close(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the loss is noticed", func() bool { return !p.ends[0].Peers()[0].Reachable })
+	listenertest.WaitUntil(t, "the loss is noticed", func() bool { return !p.ends[0].Peers()[0].Reachable })
 	before := asked.Load()
-	eventually(t, "the name is asked for again", func() bool { return asked.Load() > before })
+	listenertest.WaitUntil(t, "the name is asked for again", func() bool { return asked.Load() > before })
 	moved := listenAt(t, "127.0.0.1:0")
 	second := moved.Addr().String()
 	leads.Store(&second)
 	p.start(t, 1, moved, nil)
-	eventually(t, "the peer is reached where it is now", func() bool { return p.ends[0].Peers()[0].Reachable })
+	listenertest.WaitUntil(t, "the peer is reached where it is now", func() bool {
+		return p.ends[0].Peers()[0].Reachable
+	})
 }

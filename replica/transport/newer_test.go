@@ -9,6 +9,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/view"
 	"github.com/georegister/georegister/replica/view/wire"
+	"github.com/georegister/georegister/test/listenertest"
 )
 
 // told remembers the newer views that a transport heard of.
@@ -130,7 +131,7 @@ func TestTheOneBehindIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.renew(t, 1, 2)
-	eventually(t, "the one behind is refused", func() bool {
+	listenertest.WaitUntil(t, "the one behind is refused", func() bool {
 		return strings.Contains(p.ends[0].Peers()[0].Refused, "it needs the newer view")
 	})
 	if v := heard[0].latest(); v.Epoch != 0 {
@@ -141,7 +142,7 @@ func TestTheOneBehindIsTold(t *testing.T) {
 	}
 	want := p.view
 	want.Epoch = 2
-	eventually(t, "the one behind is told", func() bool { return heard[0].latest().Epoch > 0 })
+	listenertest.WaitUntil(t, "the one behind is told", func() bool { return heard[0].latest().Epoch > 0 })
 	if got := heard[0].latest(); got.Digest() != want.Digest() {
 		t.Errorf("told %+v, want %+v", got, want)
 	}

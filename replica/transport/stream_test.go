@@ -19,6 +19,7 @@ import (
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/test/listenertest"
 )
 
 // fixed is a connection on which everything has arrived already.
@@ -78,7 +79,7 @@ func TestFramesTravelOverTLS(t *testing.T) {
 	for i, size := range sizes {
 		p.ends[0].Send(2, []*peerv1.Message{{Op: uint64(i), Value: bytes.Repeat([]byte{byte(i)}, size)}})
 	}
-	eventually(t, "all arrive", func() bool { return len(p.inboxes[1].ops()) == len(sizes) })
+	listenertest.WaitUntil(t, "all arrive", func() bool { return len(p.inboxes[1].ops()) == len(sizes) })
 	for _, m := range p.inboxes[1].messages {
 		if !bytes.Equal(m.Value, bytes.Repeat([]byte{byte(m.Op)}, sizes[m.Op])) {
 			t.Errorf("message %d of %d bytes arrived with %d", m.Op, sizes[m.Op], len(m.Value))
@@ -112,7 +113,7 @@ func TestStrangersAreHungUpOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = connection.Close() }()
-			if err := connection.SetDeadline(time.Now().Add(patience)); err != nil {
+			if err := connection.SetDeadline(time.Now().Add(listenertest.Bound)); err != nil {
 				t.Fatal(err)
 			}
 			_, _ = connection.Write(says) // it may be hung up on already
@@ -120,7 +121,7 @@ func TestStrangersAreHungUpOn(t *testing.T) {
 				t.Error("it is listened to")
 			}
 			op := uint64(len(name)) << 32
-			eventually(t, "a peer is heard", func() bool {
+			listenertest.WaitUntil(t, "a peer is heard", func() bool {
 				op++
 				p.ends[0].Send(2, []*peerv1.Message{{Op: op}})
 				return slices.Contains(p.inboxes[1].ops(), op-1)

@@ -12,20 +12,8 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/test/listenertest"
 )
-
-// patience bounds every wait; nothing is expected to take that long.
-const patience = 20 * time.Second
-
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if condition() {
-			return
-		}
-	}
-	t.Fatal("never came true: ", what)
-}
 
 // inbox remembers what arrived.
 type inbox struct {
@@ -114,15 +102,17 @@ func TestMessagesArriveWholeAndInOrder(t *testing.T) {
 	for part := range slices.Chunk(sent, 37) {
 		p.ends[0].Send(2, part)
 	}
-	eventually(t, "all arrive", func() bool { return len(p.inboxes[1].ops()) == n })
+	listenertest.WaitUntil(t, "all arrive", func() bool { return len(p.inboxes[1].ops()) == n })
 	for i, m := range p.inboxes[1].messages {
 		if !bytes.Equal(m.Key, sent[i].Key) || !bytes.Equal(m.Value, sent[i].Value) ||
 			m.Op != sent[i].Op || m.Shard != 1 {
 			t.Fatalf("message %d arrived as %v", i, m)
 		}
 	}
+	// A frame is counted as sent after it was written: its receiver may have it by then.
+	listenertest.WaitUntil(t, "all are counted as sent", func() bool { return p.ends[0].Peers()[0].Sent == n })
 	status := p.ends[0].Peers()[0]
-	if status.Sent != n || status.Dropped != 0 || !status.Connected || p.ends[1].Peers()[0].Received != n {
+	if status.Dropped != 0 || !status.Connected || p.ends[1].Peers()[0].Received != n {
 		t.Errorf("counted %+v", status)
 	}
 }
@@ -136,7 +126,7 @@ func TestLargeMessagesTravel(t *testing.T) {
 		{Args: [][]byte{value}},
 	}}}
 	p.ends[0].Send(2, []*peerv1.Message{large, {Op: 3}, instance, {Op: 4}})
-	eventually(t, "all arrive", func() bool { return len(p.inboxes[1].ops()) == 4 })
+	listenertest.WaitUntil(t, "all arrive", func() bool { return len(p.inboxes[1].ops()) == 4 })
 	if ops := p.inboxes[1].ops(); slices.Index(ops, 3) > slices.Index(ops, 4) ||
 		slices.Index(ops, 1) > slices.Index(ops, 2) {
 		t.Errorf("a lane reorders: %v", ops)
@@ -162,7 +152,7 @@ func TestAStrangerIsRefusedWithTheReason(t *testing.T) {
 					change(o)
 				}
 			})
-			eventually(t, "the refusal is known", func() bool {
+			listenertest.WaitUntil(t, "the refusal is known", func() bool {
 				return strings.Contains(p.ends[0].Peers()[0].Refused, says)
 			})
 			p.ends[0].Send(2, []*peerv1.Message{{Op: 1}})
@@ -176,45 +166,47 @@ func TestAStrangerIsRefusedWithTheReason(t *testing.T) {
 func TestAPeerThatComesBackIsFound(t *testing.T) {
 	p := newPair(t, nil)
 	p.ends[0].Send(2, []*peerv1.Message{{Op: 1}})
-	eventually(t, "the first arrives", func() bool { return len(p.inboxes[1].ops()) == 1 })
+	listenertest.WaitUntil(t, "the first arrives", func() bool { return len(p.inboxes[1].ops()) == 1 })
 	if err := p.ends[1].Close(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the loss is noticed", func() bool { return !p.ends[0].Peers()[0].Reachable })
+	listenertest.WaitUntil(t, "the loss is noticed", func() bool { return !p.ends[0].Peers()[0].Reachable })
 	var listener net.Listener
-	eventually(t, "the address is free", func() (ok bool) {
+	listenertest.WaitUntil(t, "the address is free", func() (ok bool) {
 		var err error
 		listener, err = net.Listen("tcp", p.view.Members[1].Address)
 		return err == nil
 	})
 	p.start(t, 1, listener, nil)
-	eventually(t, "the peer is reached again", func() bool { return p.ends[0].Peers()[0].Reachable })
+	listenertest.WaitUntil(t, "the peer is reached again", func() bool { return p.ends[0].Peers()[0].Reachable })
 	p.ends[0].Send(2, []*peerv1.Message{{Op: 2}})
-	eventually(t, "the second arrives", func() bool { return slices.Contains(p.inboxes[1].ops(), 2) })
+	listenertest.WaitUntil(t, "the second arrives", func() bool { return slices.Contains(p.inboxes[1].ops(), 2) })
 }
 
 func TestBlockingIsPerDirection(t *testing.T) {
 	p := newPair(t, nil)
 	reached := func() bool { return p.ends[0].Peers()[0].Reachable && p.ends[1].Peers()[0].Reachable }
-	eventually(t, "both ways work", reached)
+	listenertest.WaitUntil(t, "both ways work", reached)
 	for _, directions := range []Direction{Outgoing, Incoming, Outgoing | Incoming} {
 		if err := p.ends[0].Block(2, directions); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "both ends notice", func() bool {
+		listenertest.WaitUntil(t, "both ends notice", func() bool {
 			return !p.ends[0].Peers()[0].Reachable && !p.ends[1].Peers()[0].Reachable
 		})
 		heard := len(p.inboxes[1].ops())
 		p.ends[0].Send(2, []*peerv1.Message{{Op: uint64(directions)}})
 		if directions == Incoming {
-			eventually(t, "the open direction carries", func() bool { return len(p.inboxes[1].ops()) == heard+1 })
+			listenertest.WaitUntil(t, "the open direction carries", func() bool {
+				return len(p.inboxes[1].ops()) == heard+1
+			})
 		} else if p.ends[0].Peers()[0].Dropped == 0 {
 			t.Error("a blocked message is not counted")
 		}
 		if err := p.ends[0].Block(2, 0); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "both ways work again", reached)
+		listenertest.WaitUntil(t, "both ways work again", reached)
 	}
 	if slices.Contains(p.inboxes[1].ops(), uint64(Outgoing)) {
 		t.Error("a blocked message arrived")
@@ -230,7 +222,7 @@ func TestDelayHoldsAndKeepsOrder(t *testing.T) {
 		o.OneWayDelay = func(view.MemberID) time.Duration { return delay }
 		o.Jitter = func(view.MemberID) time.Duration { return 5 * time.Millisecond }
 	})
-	eventually(t, "the round trip is measured", func() bool { return p.ends[0].Peers()[0].RTT > 0 })
+	listenertest.WaitUntil(t, "the round trip is measured", func() bool { return p.ends[0].Peers()[0].RTT > 0 })
 	if rtt := p.ends[0].Peers()[0].MinRTT; rtt < 2*delay {
 		t.Errorf("a round trip of %s with %s each way", rtt, delay)
 	}
@@ -240,7 +232,7 @@ func TestDelayHoldsAndKeepsOrder(t *testing.T) {
 		begun[i] = time.Now()
 		p.ends[0].Send(2, []*peerv1.Message{{Op: uint64(i)}})
 	}
-	eventually(t, "all arrive", func() bool { return len(p.inboxes[1].ops()) == n })
+	listenertest.WaitUntil(t, "all arrive", func() bool { return len(p.inboxes[1].ops()) == n })
 	if !slices.IsSorted(p.inboxes[1].ops()) {
 		t.Error("jitter reorders a link")
 	}

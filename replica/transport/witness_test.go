@@ -14,6 +14,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/test/listenertest"
 	"github.com/georegister/georegister/witness"
 	"github.com/georegister/georegister/witness/manage"
 )
@@ -127,7 +128,7 @@ func TestAWitnessIsAsked(t *testing.T) {
 		end.Send(witnessID,
 			[]*peerv1.Message{ask(witnessv1.Kind_RECORD, op+1, op+1), ask(witnessv1.Kind_CHECK, n+op+1, 1<<40+op)})
 	}
-	eventually(t, "all is answered", func() bool { return in.answer(n) != nil && in.answer(2*n) != nil })
+	listenertest.WaitUntil(t, "all is answered", func() bool { return in.answer(n) != nil && in.answer(2*n) != nil })
 	for _, op := range []uint64{1, n, n + 1, 2 * n} {
 		if m := in.answer(op); m.Kind != peerv1.Kind_WITNESS || m.Shard != 3 || !m.Witness.Accepted {
 			t.Errorf("question %d is answered %v", op, m)
@@ -147,18 +148,18 @@ func TestTheLinkToAWitnessIsCutAndMended(t *testing.T) {
 	address, conn, _ := runWitness(t, "c", t.TempDir())
 	end, in := member(t, view.Witness{ID: witnessID, Address: address, Disk: begin(t, conn, 3)}, nil)
 	reachable := func() bool { _, reachable := end.Distance(witnessID); return reachable }
-	eventually(t, "it answers", reachable)
+	listenertest.WaitUntil(t, "it answers", reachable)
 	if err := end.Block(witnessID, Outgoing|Incoming); err != nil {
 		t.Fatal(err)
 	}
 	end.Send(witnessID, []*peerv1.Message{ask(witnessv1.Kind_RECORD, 1, 7)})
-	eventually(t, "it does not answer", func() bool { return !reachable() })
+	listenertest.WaitUntil(t, "it does not answer", func() bool { return !reachable() })
 	if err := end.Block(witnessID, 0); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it answers again", reachable)
+	listenertest.WaitUntil(t, "it answers again", reachable)
 	end.Send(witnessID, []*peerv1.Message{ask(witnessv1.Kind_CHECK, 2, 7)})
-	eventually(t, "a question is answered", func() bool { return in.answer(2) != nil })
+	listenertest.WaitUntil(t, "a question is answered", func() bool { return in.answer(2) != nil })
 	if in.answer(1) != nil || !in.answer(2).Witness.Accepted {
 		t.Errorf("what was asked while the link was cut arrived: %v, %v", in.answer(1), in.answer(2))
 	}
@@ -181,22 +182,22 @@ func TestAWitnessComesBack(t *testing.T) {
 			return dialTCP(ctx, place)
 		}
 	})
-	eventually(t, "it answers", func() bool { _, reachable := end.Distance(witnessID); return reachable })
+	listenertest.WaitUntil(t, "it answers", func() bool { _, reachable := end.Distance(witnessID); return reachable })
 	stop()
 	asked := uint64(0)
-	eventually(t, "a question is dropped", func() bool {
+	listenertest.WaitUntil(t, "a question is dropped", func() bool {
 		asked++
 		end.Send(witnessID, []*peerv1.Message{ask(witnessv1.Kind_RECORD, asked, 7)})
 		return end.Witnesses()[0].Dropped > 0
 	})
-	eventually(t, "all of them are", func() bool {
+	listenertest.WaitUntil(t, "all of them are", func() bool {
 		w := end.Witnesses()[0]
 		return w.Sent+w.Dropped >= asked && !w.Connected
 	})
 	at, _, _ = runWitness(t, "c", directory)
 	<-places
 	places <- at
-	eventually(t, "it answers again", func() bool {
+	listenertest.WaitUntil(t, "it answers again", func() bool {
 		end.Send(witnessID, []*peerv1.Message{ask(witnessv1.Kind_CHECK, 1<<40, 7)})
 		return in.answer(1<<40) != nil
 	})
@@ -204,7 +205,7 @@ func TestAWitnessComesBack(t *testing.T) {
 	vouch := ask(witnessv1.Kind_VOUCH, 0, 0)
 	vouch.Witness.Start, vouch.Witness.Disk, vouch.Witness.Voters = in.answer(1<<40).Witness.Start, disk, 1
 	end.Send(witnessID, []*peerv1.Message{vouch, ask(witnessv1.Kind_CHECK, 1<<40+1, 7)})
-	eventually(t, "it promises again", func() bool { return in.answer(1<<40+1) != nil })
+	listenertest.WaitUntil(t, "it promises again", func() bool { return in.answer(1<<40+1) != nil })
 	if m := in.answer(1<<40 + 1); !m.Witness.Accepted {
 		t.Errorf("what was asked long ago arrived: %v", m)
 	}
@@ -213,7 +214,7 @@ func TestAWitnessComesBack(t *testing.T) {
 func TestAWitnessThatIsAnotherOneIsTold(t *testing.T) {
 	address, conn, _ := runWitness(t, "other", t.TempDir())
 	end, _ := member(t, view.Witness{ID: witnessID, Address: address, Disk: begin(t, conn, 3)}, nil)
-	eventually(t, "it refuses", func() bool {
+	listenertest.WaitUntil(t, "it refuses", func() bool {
 		return strings.Contains(end.Witnesses()[0].Refused, `cluster "c" is not "other"`)
 	})
 	if end.Witnesses()[0].Connected || end.Witnesses()[0].Reachable {
@@ -226,7 +227,7 @@ func TestAWitnessThatIsAnotherOneIsTold(t *testing.T) {
 	end, _ = member(t, view.Witness{ID: witnessID, Address: address, Disk: "lost"}, func(o *Options) {
 		o.Logger = zap.New(core)
 	})
-	eventually(t, "it answers", func() bool { return end.Witnesses()[0].Reachable })
+	listenertest.WaitUntil(t, "it answers", func() bool { return end.Witnesses()[0].Reachable })
 	entries := logged.TakeAll()
 	if len(entries) != 1 || !strings.Contains(entries[0].Message, "on another disk than the view names") {
 		t.Errorf("logged %v", entries)
@@ -238,7 +239,7 @@ func TestDistancesAreHandedOver(t *testing.T) {
 	address, conn, stop := runWitness(t, "c", t.TempDir())
 	w := view.Witness{ID: witnessID, Address: address, Disk: begin(t, conn, 3)}
 	first, _ := member(t, w, nil)
-	eventually(t, "it answers", func() bool { _, reachable := first.Distance(witnessID); return reachable })
+	listenertest.WaitUntil(t, "it answers", func() bool { _, reachable := first.Distance(witnessID); return reachable })
 	rtt, _ := first.Distance(witnessID)
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
@@ -248,5 +249,5 @@ func TestDistancesAreHandedOver(t *testing.T) {
 	if again, reachable := next.Distance(witnessID); !reachable || again > rtt {
 		t.Errorf("the next transport: %s, %t", again, reachable)
 	}
-	eventually(t, "it is gone", func() bool { _, reachable := next.Distance(witnessID); return !reachable })
+	listenertest.WaitUntil(t, "it is gone", func() bool { _, reachable := next.Distance(witnessID); return !reachable })
 }
