@@ -14,6 +14,7 @@ import (
 	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // What an absent field means. Nothing is written back into a manifest.
@@ -88,6 +89,23 @@ func (s GeoRegisterClusterSpec) ToldFaults() int {
 		return 0
 	}
 	return int(valueOr(s.FaultTolerance, 0))
+}
+
+// Tolerated is how many members of one side of a view may be lost without losing what was acknowledged: any minority,
+// but where a protocol is told of fewer and counts its quorums by it, or keeps fewer copies.
+func (s GeoRegisterClusterSpec) Tolerated(side view.View) int {
+	row, err := capability.Find(s.Protocol)
+	told := s.ToldFaults()
+	_, relaxed := view.RelaxedFor(side.Size(), told)
+	switch {
+	case s.Partitioned():
+		return min(s.Faults(), side.Faults())
+	case s.ErasureCoding() != nil:
+		return s.Fragments().Tolerated(side)
+	case told > 0 && (relaxed || err == nil && row.Fast):
+		return min(told, side.Faults())
+	}
+	return side.Faults()
 }
 
 // Home is the site where the master of a shard is at rest, with protocol CURP: that of spec.homes, or the default,

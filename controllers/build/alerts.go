@@ -24,9 +24,9 @@ type alert struct {
 
 func alerts(in Input) []alert {
 	n := members(in)
-	alarming := n/2 + 1 // with as many voters, or fewer, no more may be lost
-	if in.View.Joint() {
-		alarming = n - min(in.View.Before().Faults(), in.View.After().Faults())
+	spare := n
+	for _, side := range sides(in) {
+		spare = min(spare, in.Cluster.Spec.Tolerated(side))
 	}
 	all := []alert{
 		{
@@ -47,8 +47,9 @@ func alerts(in Input) []alert {
 		},
 		{
 			name: "GeoRegisterNoFaultTolerated", severity: "critical", lasting: "5m",
-			expression: fmt.Sprintf(`count(min by (member) (georegister_shard_voter{}) == 1) <= %d`, alarming),
-			summary:    fmt.Sprintf("Only {{ $value }} of %d members vote: the loss of one more stops the cluster.", n),
+			expression: fmt.Sprintf(`count(min by (member) (georegister_shard_voter{}) == 1) <= %d`, n-spare),
+			summary:    fmt.Sprintf("Only {{ $value }} of %d members vote: the loss of one more may stop the "+
+				"cluster.", n),
 		},
 		{
 			name: "GeoRegisterLearnerStuck", severity: "warning", lasting: "15m",

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // disruptionBudget lets one member be evicted at a time, while all others are ready. It counts what must stay: a budget
@@ -15,9 +16,9 @@ import (
 // member that goes is one of each at most. Where a side has no one to spare, no one goes.
 func disruptionBudget(in Input) *policyv1.PodDisruptionBudget {
 	all := members(in)
-	spare := min(1, (all-1)/2)
-	if in.View.Epoch > 0 {
-		spare = min(1, in.View.Before().Faults(), in.View.After().Faults())
+	spare := 1
+	for _, side := range sides(in) {
+		spare = min(spare, side.Faults())
 	}
 	unhealthy := policyv1.AlwaysAllow // a member that is not ready adds nothing to a quorum, and its disk is kept
 	if in.Cluster.Spec.Storage.DurabilityOrDefault() != v1alpha1.Sync {
@@ -49,4 +50,13 @@ func members(in Input) int {
 		return in.View.Size()
 	}
 	return in.Cluster.Spec.MemberCount()
+}
+
+// sides are the two of the view, which are alike where the view is not joint; or one of as many members as the first
+// view will have.
+func sides(in Input) []view.View {
+	if in.View.Epoch > 0 {
+		return []view.View{in.View.Before(), in.View.After()}
+	}
+	return []view.View{{Members: make([]view.Member, members(in))}}
 }

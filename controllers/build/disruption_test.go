@@ -60,3 +60,17 @@ func TestAlertsOfAJointView(t *testing.T) {
 		}
 	}
 }
+
+// Where the manifest promises less than a minority, members may be too few though a majority of them votes.
+func TestAlertsOfFaultsToTolerate(t *testing.T) {
+	one := int32(1)
+	for protocol, want := range map[string]string{"EPaxos": "<= 4", "Gryff": "<= 4", "ABD": "<= 3"} {
+		in := load(t, "minimal")
+		in.Cluster.Spec.Protocol, in.Cluster.Spec.FaultTolerance = protocol, &one
+		in.View = view.View{Cluster: "c", Epoch: 1, Members: make([]view.Member, 5)}
+		i := slices.IndexFunc(alerts(in), func(a alert) bool { return a.name == "GeoRegisterNoFaultTolerated" })
+		if i < 0 || !strings.HasSuffix(alerts(in)[i].expression, want) {
+			t.Errorf("%s: %+v, want %s", protocol, alerts(in), want)
+		}
+	}
+}

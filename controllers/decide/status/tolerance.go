@@ -25,20 +25,11 @@ func (s *Projection) spare() int {
 	return max(spare, 0)
 }
 
-// tolerated is how many members of a side may be lost without losing what was acknowledged: any minority, but where
-// protocols need more of them than a majority.
+// tolerated is how many members of a side may be lost: as the manifest has it, or fewer, where a partition has fewer
+// backups or witnesses than it should.
 func (s *Projection) tolerated(side view.View) int {
-	spec, most := s.Cluster.Spec, side.Faults()
-	told := spec.ToldFaults()
-	switch _, relaxed := view.RelaxedFor(side.Size(), told); {
-	case spec.Partitioned():
-		most = min(most, spec.Faults())
-	case spec.ErasureCoding() != nil:
-		most = spec.Fragments().Tolerated(side)
-	case relaxed, told > 0 && hasFastPath(spec.Protocol):
-		most = min(most, told)
-	}
-	for _, p := range s.View.Partitions { // one may have fewer than it should
+	most := s.Cluster.Spec.Tolerated(side)
+	for _, p := range s.View.Partitions {
 		most = min(most, len(p.Backups), len(p.Witnesses))
 	}
 	return most
