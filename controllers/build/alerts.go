@@ -48,7 +48,7 @@ func alerts(in Input) []alert {
 		{
 			name: "GeoRegisterNoFaultTolerated", severity: "critical", lasting: "5m",
 			expression: fmt.Sprintf(`count(min by (member) (georegister_shard_voter{}) == 1) <= %d`, n-spare),
-			summary:    fmt.Sprintf("Only {{ $value }} of %d members vote: the loss of one more may stop the "+
+			summary: fmt.Sprintf("Only {{ $value }} of %d members vote: the loss of one more may stop the "+
 				"cluster.", n),
 		},
 		{
