@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -46,7 +48,7 @@ func Decode(data []byte) (*GeoRegisterCluster, error) {
 	cluster := &GeoRegisterCluster{}
 	mistakes, err := kjson.UnmarshalStrict(asJSON, cluster)
 	if err != nil {
-		return nil, readable(err)
+		return nil, readable(err, asJSON)
 	}
 	if len(mistakes) > 0 {
 		return nil, errors.Join(hinted(mistakes)...)
@@ -137,7 +139,7 @@ func places(t reflect.Type, at, name string) []string {
 }
 
 // readable renders a value of the wrong type by its path in the manifest instead of Go's names.
-func readable(err error) error {
+func readable(err error, manifest []byte) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) && wrong.Field != "" {
 		return fmt.Errorf("%s: expected %s, not %s", wrong.Field, expected(wrong.Type), article(wrong.Value))
@@ -146,12 +148,50 @@ func readable(err error) error {
 		return fmt.Errorf("expected a GeoRegisterCluster, not %s; start from one of config/samples",
 			article(wrong.Value))
 	}
-	if errors.Is(err, resource.ErrFormatWrong) { // the decoder does not say which one
-		return errors.New("spec.storage.size, spec.storage.transferRate, spec.storage.cache, " +
-			"spec.limits.clientMemory or spec.resources: " +
-			"expected a quantity, such as 10Gi or 500m")
+	var fields any
+	if json.Unmarshal(manifest, &fields) == nil {
+		if each := wrongQuantities(reflect.TypeFor[GeoRegisterCluster](), fields, ""); len(each) > 0 {
+			return errors.Join(each...) // the decoder does not say which one
+		}
 	}
 	return fmt.Errorf("decode manifest: %w", err)
+}
+
+// wrongQuantities names the fields of a type, which stands at a path, whose value is to be a quantity and is none.
+func wrongQuantities(t reflect.Type, value any, at string) (each []error) {
+	for ; t.Kind() == reflect.Pointer; t = t.Elem() {
+	}
+	if t == reflect.TypeFor[resource.Quantity]() {
+		var q resource.Quantity
+		if text, err := json.Marshal(value); err != nil || json.Unmarshal(text, &q) != nil {
+			each = append(each,
+				fmt.Errorf("%s: expected a quantity, such as 10Gi or 500m, not %q", at, fmt.Sprint(value)))
+		}
+		return each
+	}
+	within := func(t reflect.Type, name string, value any) {
+		each = append(each, wrongQuantities(t, value, strings.TrimPrefix(at+"."+name, "."))...)
+	}
+	fields, _ := value.(map[string]any)
+	elements, _ := value.([]any)
+	switch t.Kind() {
+	case reflect.Struct:
+		for i := range t.NumField() {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			if v, there := fields[name]; there {
+				within(t.Field(i).Type, name, v)
+			}
+		}
+	case reflect.Map:
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			within(t.Elem(), name, fields[name])
+		}
+	case reflect.Slice:
+		for i, v := range elements {
+			each = append(each, wrongQuantities(t.Elem(), v, fmt.Sprintf("%s[%d]", at, i))...)
+		}
+	}
+	return each
 }
 
 // What is expected in manifests, by the type that has it or by its kind.

@@ -42,6 +42,10 @@ func TestMistakesOfForm(t *testing.T) {
 			[]string{`metadata.name: Required value: give a name of lower case letters, digits and hyphens`}},
 		{"repeated field", header + abc + "  protocol: ABD\n",
 			[]string{"not valid YAML: yaml: unmarshal errors:\n  line 7: key \"protocol\" already set in map"}},
+		{"several that are no quantities",
+			header + abc + "  storage: {cache: lots}\n  resources: {requests: {memory: 1GB, cpu: 1}}\n", []string{
+				`spec.storage.cache: expected a quantity, such as 10Gi or 500m, not "lots"`,
+				`spec.resources.requests.memory: expected a quantity, such as 10Gi or 500m, not "1GB"`}},
 		{"fields outside their sections",
 			header + abc + "  witness: {slots: 64}\n  erasureCoding: {dataFragments: 3}\n  members: 3\n", []string{
 				`unknown field "spec.erasureCoding"; did you mean spec.gus.erasureCoding?`,
