@@ -98,6 +98,7 @@ func parseStores(name string, args []string, counts string, own func(*flag.FlagS
 	set.IntVar(&f.rounds, "rounds", 3, "how often each cell is measured, in turn; the table shows the medians")
 	set.DurationVar(&f.duration, "duration", 5*time.Second, "how long each cell is measured")
 	set.DurationVar(&f.warmup, "warmup", 2*time.Second, "how long each cell runs before that")
+	f.data.flag(set)
 	keys := set.String("keys", counts, "numbers of keys, comma separated; ratios are to the first")
 	clients := set.Int("clients", typical, "how many clients, spread over the members")
 	durability := set.String("durability", "Sync", "of the members")
@@ -181,7 +182,11 @@ func (f growing) measure(ctx context.Context, m mix, stores []store) error {
 	results := make([][]bench.Result, len(stores))
 	for range f.rounds {
 		for i, s := range stores {
-			result, err := bench.Run(ctx, f.options(s, m))
+			o := f.options(s, m)
+			result, err := bench.Run(ctx, o)
+			if err == nil {
+				err = f.data.add("bench keys", s.name, m.name, f.durabilities[0], o, result)
+			}
 			if err != nil {
 				return fmt.Errorf("%s, %d keys: %w", s.name, s.keys, err)
 			}

@@ -39,6 +39,7 @@ type flags struct {
 	warmup, duration  time.Duration
 	keys              int
 	limit             int64 // of a replica's memory; 0: the machine's
+	data              dataFile
 }
 
 func main() {
@@ -93,6 +94,7 @@ func parse() flags {
 	flag.DurationVar(&f.warmup, "warmup", 500*time.Millisecond, "how long each cell runs before that")
 	flag.IntVar(&f.rounds, "rounds", 1, "how often each cell is measured, in turn; the tables show the medians")
 	flag.IntVar(&f.keys, "keys", 10000, "how many keys there are")
+	f.data.flag(flag.CommandLine)
 	flag.Parse()
 	f.durabilities = strings.Split(*durabilities, ",")
 	for _, kind := range []register.Kind{register.Read, register.Write, register.RMW} {

@@ -24,6 +24,7 @@ type comparing struct {
 	clients, depth, keys, values       int
 	rounds                             int
 	warmup, duration                   time.Duration
+	data                               dataFile
 }
 
 // contender is a protocol's cluster.
@@ -60,6 +61,7 @@ func measureProtocols(ctx context.Context, args []string) (err error) {
 	set.IntVar(&f.rounds, "rounds", 3, "how often each cell is measured, in turn; the table shows the medians")
 	set.DurationVar(&f.warmup, "warmup", time.Second, "how long each cell runs before it is measured")
 	set.DurationVar(&f.duration, "duration", 5*time.Second, "how long each cell is measured")
+	f.data.flag(set)
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -144,6 +146,9 @@ func (f comparing) compare(ctx context.Context, all []*contender) error {
 					return err
 				}
 				result, err := bench.Run(ctx, options)
+				if err == nil {
+					err = f.data.add("bench protocols", c.can.Name, kind.String(), f.durability, options, result)
+				}
 				if err != nil {
 					return fmt.Errorf("%s, %s: %w", c.can.Name, kind, err)
 				}

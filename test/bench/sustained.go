@@ -78,6 +78,9 @@ func measureSustained(ctx context.Context, args []string) error {
 func (f sustaining) sustain(ctx context.Context, m mix, s store) error {
 	o := f.options(s, m)
 	peak, err := bench.Run(ctx, o)
+	if err == nil {
+		err = f.data.add("bench sustained", s.name, m.name, f.durabilities[0], o, peak)
+	}
 	if err != nil {
 		return fmt.Errorf("peak: %w", err)
 	}
@@ -85,6 +88,9 @@ func (f sustaining) sustain(ctx context.Context, m mix, s store) error {
 	fmt.Fprintf(os.Stderr, "%s, %s: peak %.0f/s; %.0f/s for %s\n", m.name, s.name, peak.Throughput(), o.Rate,
 		o.Duration)
 	r, err := bench.Run(ctx, o)
+	if err == nil {
+		err = f.data.add("bench sustained", s.name, m.name, f.durabilities[0], o, r)
+	}
 	if err != nil {
 		return err
 	}

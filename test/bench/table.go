@@ -38,7 +38,11 @@ func (t *table) measure(ctx context.Context, f flags, c cell) error {
 			if c.depth > 1 && !s.pipelines() {
 				continue
 			}
-			result, err := bench.Run(ctx, s.options(f, c))
+			o := s.options(f, c)
+			result, err := bench.Run(ctx, o)
+			if err == nil {
+				err = f.data.add("bench", s.name, c.kind.String(), t.durability, o, result)
+			}
 			if err != nil {
 				return fmt.Errorf("%s, %s, %d clients: %w", s.name, c.kind, c.clients, err)
 			}
