@@ -29,11 +29,13 @@ func newBenchCommand() *cobra.Command {
 		Use:   "bench --addresses HOST:PORT,...",
 		Short: "Measure throughput and latency",
 		Long: "Measures a running store. Each client has a connection of its own, and sends its next operation when\n" +
-			"the one before is answered; with --depth, the next so many together. With --rate it sends when its time " +
-			"has come.\nClients are spread over the addresses.\n\n" +
+			"the one before is answered; with --depth, the next so many together. With --rate operations become " +
+			"due at\nrandom times, and a client that is free sends the next. Clients are spread over the addresses." +
+			"\n\n" +
 			"Listeners: grpc makes one call per operation, stream sends batches over one gRPC stream per client, " +
 			"redis speaks\n" +
-			"the Redis protocol, etcd measures an etcd for comparison.",
+			"the Redis protocol, etcd measures an etcd for comparison, and WAIT a Redis whose clients " +
+			"wait until\none of its replicas has what they wrote.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error

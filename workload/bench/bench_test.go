@@ -116,6 +116,53 @@ func TestAnOpenLoopSendsWhatIsDue(t *testing.T) {
 	}
 }
 
+// sluggish is a store that takes the same time for each operation.
+type sluggish struct {
+	takes time.Duration
+	done  atomic.Int64
+}
+
+func (d *sluggish) Dial(context.Context, string) (Conn, error) { return d, nil }
+
+func (d *sluggish) Do(context.Context, []register.Operation) error {
+	time.Sleep(d.takes)
+	d.done.Add(1)
+	return nil
+}
+
+func (d *sluggish) Close() error { return nil }
+
+// A store that is offered more than it can do would have all the rest to do after the measured time.
+func TestAnOpenLoopEndsInTime(t *testing.T) {
+	store := &sluggish{takes: 20 * time.Millisecond}
+	o := options(store)
+	o.Clients, o.Depth, o.Rate, o.Warmup, o.Duration = 1, 1, 100_000, 0, 100*time.Millisecond
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if most := int64(o.Duration/store.takes) + 1; store.done.Load() > most {
+		t.Errorf("%d operations were sent, and no more than %d can have begun in time", store.done.Load(), most)
+	}
+}
+
+// Whoever asks, operations become due in order, and as many as there should be.
+func TestArrivalsAreSharedByClients(t *testing.T) {
+	const n = 10_000
+	begin := time.Unix(0, 0)
+	a := arrivals{rng: rand.New(rand.NewPCG(1, 1)), between: float64(time.Millisecond)}
+	latest := begin
+	for i := range n {
+		due := a.take(begin.Add(time.Duration(i%7) * time.Second))
+		if due.Before(latest) {
+			t.Fatalf("one is due at %s after one at %s", due, latest)
+		}
+		latest = due
+	}
+	if took := latest.Sub(begin); took < n*9/10*time.Millisecond || took > n*11/10*time.Millisecond {
+		t.Errorf("%d arrivals took %s", n, took)
+	}
+}
+
 func TestValuesDiffer(t *testing.T) {
 	rng, values := rand.New(rand.NewPCG(1, 1)), newPool(100)
 	a, b := values.draw(rng), values.draw(rng)
