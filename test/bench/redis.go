@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/georegister/georegister/replica/node"
 	"github.com/georegister/georegister/witness"
@@ -21,6 +22,7 @@ import (
 type besideRedis struct {
 	mastering
 	requests int
+	link     time.Duration
 }
 
 // measureRedis drives Redis and a master's Redis port by the same redis-benchmark, one after the other (section 5.4 of
@@ -34,6 +36,8 @@ func measureRedis(ctx context.Context, args []string) error {
 	set.IntVar(&f.requests, "requests", 20_000, "how many SETs a cell has")
 	set.StringVar(&f.clients, "clients", "1,16,64", "numbers of clients, comma separated")
 	set.IntVar(&f.valueBytes, "value", 100, "size of values in bytes")
+	set.DurationVar(&f.link, "link", 0,
+		"the round trip between a master, its backups and its witnesses, as if on machines of their own")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -48,7 +52,7 @@ func measureRedis(ctx context.Context, args []string) error {
 		return err
 	}
 	fmt.Printf("# SET by redis-benchmark, on one machine: %s\n\nValues of %d bytes, random keys of 100000, data in "+
-		"%s.\n\n", machine(), f.valueBytes, f.dir)
+		"%s, links of %s (round trip).\n\n", machine(), f.valueBytes, f.dir, f.link)
 	fmt.Println("| clients | server | SET/s | p50 ms | p99 ms |\n|---:|---|---:|---:|---:|")
 	for _, clients := range numbers("clients", f.clients) {
 		all := map[string][]redisResult{}
@@ -107,7 +111,7 @@ func (f besideRedis) servers(ctx context.Context) (all []redisServer, stop func(
 	} {
 		with := f.mastering
 		with.witnesses = m.witnesses
-		t, err := startTier(ctx, with, []mode{m.mode}, 0, node.CURP{})
+		t, err := startTier(ctx, with, []mode{m.mode}, f.link, node.CURP{})
 		if err != nil {
 			return nil, stop, fmt.Errorf("%s: %w", m.name, err)
 		}
