@@ -34,6 +34,7 @@ type flags struct {
 	protocol          string
 	durabilities      []string
 	kinds             []register.Kind
+	through           []string // listeners of the replicas
 	clients, values   []int
 	shards, rounds    int
 	warmup, duration  time.Duration
@@ -82,6 +83,7 @@ func parse() flags {
 	clients := flag.String("clients", "1,16,128,1024", "numbers of clients, comma separated")
 	values := flag.String("values", "16,1024", "sizes of values in bytes, comma separated")
 	kinds := flag.String("kinds", "read,write,rmw", "the operations to measure, comma separated")
+	through := flag.String("through", "grpc,stream,redis", "the listeners of the replicas to measure, comma separated")
 	flag.StringVar(&f.binary, "binary", "bin/georegister", "the programs to measure, comma separated; empty: none")
 	flag.StringVar(&f.etcd, "etcd", "bin/etcd", "the etcd to compare with; built if it does not exist; empty: none")
 	flag.StringVar(&f.redis, "redis", "",
@@ -102,6 +104,7 @@ func parse() flags {
 			f.kinds = append(f.kinds, kind)
 		}
 	}
+	f.through = strings.Split(*through, ",")
 	f.clients, f.values = numbers("clients", *clients), numbers("values", *values)
 	return f
 }
@@ -156,8 +159,13 @@ func compare(ctx context.Context, f flags, durability string) (tables []*table, 
 		if len(binaries) > 1 {
 			of = filepath.Base(binary) + ", "
 		}
-		systems = append(systems, system{of + "gRPC call", "grpc", ours}, system{of + "gRPC stream", "stream", ours},
-			system{of + "Redis", "redis", ours})
+		for _, s := range []system{
+			{of + "gRPC call", "grpc", ours}, {of + "gRPC stream", "stream", ours}, {of + "Redis", "redis", ours},
+		} {
+			if slices.Contains(f.through, s.listener) {
+				systems = append(systems, s)
+			}
+		}
 	}
 	if f.etcd != "" {
 		etcd, err := startEtcd(ctx, f, durability)
@@ -186,10 +194,12 @@ func compare(ctx context.Context, f flags, durability string) (tables []*table, 
 	}
 	for _, valueBytes := range f.values {
 		t := newTable(durability, valueBytes, systems)
+		filled := map[*cluster]bool{} // never ranged over
 		for _, s := range systems {
-			if s.listener == "stream" || s.listener == "redis" {
-				continue // the same cluster is filled already
+			if filled[s.cluster] {
+				continue
 			}
+			filled[s.cluster] = true
 			if err := bench.Fill(ctx, s.options(f, cell{register.Write, valueBytes, 1, 1})); err != nil {
 				return nil, fmt.Errorf("fill %s: %w", s.name, err)
 			}
