@@ -163,6 +163,7 @@ func (r *Replica) promised(shard int) protocol.Instant {
 
 // handOver ends the loop of a replica that hands its operations over. It begins no more turns.
 func (s *shard) handOver() {
+	s.awaits.Store(true)
 	for s.release(s.persisted.Load()); s.durable < s.handed; s.release(s.persisted.Load()) {
 		select {
 		case <-s.wake:

@@ -41,6 +41,7 @@ type shard struct {
 	handovers []*Handover // at the loop's end
 
 	persisted atomic.Uint64 // the latest durable batch, as the committer told
+	awaits    atomic.Bool   // something waits for a batch: the committer wakes the loop
 	state     loopState
 
 	// What follows belongs to the loop.
@@ -106,13 +107,6 @@ type submission struct {
 type received struct {
 	from    view.MemberID
 	message *peerv1.Message
-}
-
-// held is what leaves once a batch, and so all before it, is durable.
-type held struct {
-	sequence uint64
-	send     []protocol.Envelope
-	complete []protocol.Completion
 }
 
 func newShard(r *Replica, number int) (*shard, error) {
@@ -235,12 +229,6 @@ func (s *shard) receive(from view.MemberID, messages []*peerv1.Message) {
 	if room < len(messages) {
 		s.replica.metrics.overflow.Add(float64(len(messages) - room))
 	}
-	s.signal()
-}
-
-// persistedUpTo is told by the committer.
-func (s *shard) persistedUpTo(sequence uint64) {
-	s.persisted.Store(sequence)
 	s.signal()
 }
 
@@ -395,29 +383,10 @@ func (s *shard) apply(e protocol.Effects) bool {
 	s.gather(e.Send)
 	s.finish(e.Complete)
 	s.release(durable)
+	s.await()
 	s.flush()
 	s.publish()
 	return true
-}
-
-// release lets go what waited for a batch.
-func (s *shard) release(durable uint64) {
-	if durable > s.durable {
-		s.durable = durable
-		s.journal.Persisted(durable)
-	}
-	n := 0
-	for n < len(s.held) && s.held[n].sequence <= s.durable {
-		s.gather(s.held[n].send)
-		s.finish(s.held[n].complete)
-		n++
-	}
-	if n > 0 {
-		rest := copy(s.held, s.held[n:])
-		clear(s.held[rest:])
-		s.held = s.held[:rest]
-		s.flush()
-	}
 }
 
 // gather sorts messages by peer.

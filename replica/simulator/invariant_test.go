@@ -39,7 +39,9 @@ func TestMembersBreakInvariants(t *testing.T) {
 			{"rmwpaxos/vote-before-persist", few, 0, 30}, {"rmwpaxos/learn-lowers-promise", few, 0, 300},
 		}},
 		{Member(gryff.Factory), []hunt{{"gryff/reply-volatile", few, 0, 30}, {"gryff/spread-volatile", few, 0, 30}}},
-		{Member(gryff.Factory), []hunt{{"instance/tell-at-once", few, 0, 30}, {"instance/ask-before-persist", few, 0, 30}}},
+		{Member(gryff.Factory), []hunt{
+			{"instance/tell-at-once", few, 0, 30}, {"instance/ask-before-persist", few, 0, 30}, {"instance/share-slots", few, 0, 30},
+		}},
 		{Member(epaxos.Factory), []hunt{
 			{"instance/commit-before-persist", few, 0, 30}, {"instance/keep-agreed", changes, 0, 30},
 			{"instance/forget-own-vote", few, 0, 30},

@@ -104,7 +104,7 @@ func TestADiskAboveTheBoundIsLost(t *testing.T) {
 			for prefix, record := range all {
 				key := keyOf(whole.disks[0], prefix)
 				if prefix == "i" { // an instance in progress: none is left
-					key = instanceKey("k")
+					key = firstSlot
 				}
 				for _, v := range bounds.Variants(record.ProtoReflect(), far, map[protoreflect.FullName]bool{}) {
 					broken := v.Message.Interface()
@@ -135,10 +135,8 @@ func TestADiskAboveTheBoundIsLost(t *testing.T) {
 	}
 }
 
-func instanceKey(key string) string {
-	b := binary.BigEndian.AppendUint64([]byte{'i'}, 1<<48)
-	return string(binary.BigEndian.AppendUint64(b, 1)) + key
-}
+// firstSlot is the key of the record of an instance.
+const firstSlot = "i\x00\x00\x00\x01"
 
 // others are records of formats of their own: counts of batches, and entries of the library.
 func others(name string) map[string][]byte {

@@ -39,7 +39,12 @@ func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.In
 func (p *Protocol) RecordsOf(register.Kind) string { return instance.StateKind }
 
 // RecordsFor implements protocol.Keyed.
-func (p *Protocol) RecordsFor(*peerv1.Message) string { return instance.StateKind }
+func (p *Protocol) RecordsFor(m *peerv1.Message) string {
+	if p.commands.Knows(m.Key) {
+		return ""
+	}
+	return instance.StateKind
+}
 
 // Submit implements protocol.Machine.
 func (p *Protocol) Submit(r protocol.Request) {

@@ -125,7 +125,11 @@ func (p *Protocol) RecordsOf(kind register.Kind) string {
 
 // RecordsFor implements protocol.Keyed.
 func (p *Protocol) RecordsFor(m *peerv1.Message) string {
-	if m.Instance != nil {
+	switch {
+	case m.Instance == nil:
+	case p.rmws.Knows(m.Key):
+		return "" // nor is the register far: an rmw of the key began here, or did lately
+	default:
 		return rmwKinds
 	}
 	return p.Registers.RecordsFor(m)

@@ -103,7 +103,13 @@ func (p *coordinator) onPreAcceptOK(d *coordination, from view.MemberID, m *peer
 // decidePreAccept is algorithm 3, lines 10 to 15, with one of two rules for the fast path (merges). Recovery has to
 // know what could have been chosen.
 func (p *coordinator) decidePreAccept(d *coordination) {
-	agreed, merged := d.agreements.Fast(p.Incarnations, p.Config.Self), p.merged(d)
+	agreed := d.agreements.Fast(p.Incarnations, p.Config.Self)
+	slow := d.asked.Quorum(p.Incarnations, p.Config.Self) && (agreed || !p.Incarnations.HasFast() ||
+		d.agreements.Count(p.Incarnations) < d.asked.Count(p.Incarnations))
+	if !agreed && !slow {
+		return
+	}
+	merged := p.merged(d)
 	switch {
 	case agreed && (!p.merges() || p.survives(d, &merged)):
 		p.took(pathFast)
@@ -113,8 +119,7 @@ func (p *coordinator) decidePreAccept(d *coordination) {
 			p.commitMerged(d, &merged)
 		}
 		p.commit(d)
-	case d.asked.Quorum(p.Incarnations, p.Config.Self) && (agreed || !p.Incarnations.HasFast() ||
-		d.agreements.Count(p.Incarnations) < d.asked.Count(p.Incarnations)):
+	case slow:
 		p.took(pathSlow)
 		d.roundTrips = 1
 		p.accept(d, merged)

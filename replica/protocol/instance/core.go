@@ -119,5 +119,8 @@ func (p *Core) Tick(now protocol.Instant) {
 // the process before it may have executed, and told of, before that was durable; it executes it again first.
 func (p *Core) Awaits(key []byte) bool { return p.awaits(key) }
 
+// Knows reports whether the state of a key is in memory.
+func (p *Core) Knows(key []byte) bool { return p.objects[string(key)] != nil }
+
 // Pending is how many instances are unfinished here.
 func (p *Core) Pending() int { return p.live.Len() }

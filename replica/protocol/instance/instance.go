@@ -124,7 +124,8 @@ type instance struct {
 	// its coordinator sent it, or, where one fast quorum is asked alone, those that it made of them (merges).
 	agreed    bool
 	since     uint64 // the epoch in which this member, or one whose state it took, first knew of it; 0: unknown
-	stored    bool   // there is a record on disk
+	slot      []byte // the key of its record; nil: it has none
+	size      int    // of the record
 	restored  bool   // the process began with it: it may have executed what it forgot since (store.awaits)
 	kept      bool   // it is executed, and if a crash takes that back, the disk still has the record of it
 	silent    bool   // this member has not voted on it: nobody waits to hear that it is executed here, until they ask

@@ -1,7 +1,7 @@
 package instance
 
 import (
-	"encoding/binary"
+	"bytes"
 	"errors"
 	"slices"
 
@@ -9,8 +9,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol/bounds"
 )
 
-// The journal's keys: 's' + key holds a KeyState, and 'i' + writer + number + key the message that would tell another
-// member of the instance.
+// The journal's keys: 's' + key holds a KeyState, and 'i' + the number of a slot (4 bytes, big-endian) the message that
+// would tell another member of an instance, whose state may have it already.
 const (
 	stateRecord    = 's'
 	instanceRecord = 'i'
@@ -18,12 +18,6 @@ const (
 
 // StateKind is what protocol.Keyed says of who reads the state of a key.
 const StateKind = string(stateRecord)
-
-func (p *store) instanceKey(key []byte, id instanceID) []byte {
-	b := append(p.Keys.Make(1 + 8 + 8 + len(key))[:0], instanceRecord)
-	b = binary.BigEndian.AppendUint64(b, uint64(id.writer))
-	return append(binary.BigEndian.AppendUint64(b, id.number), key...)
-}
 
 // loadState returns the state of a key, and the size of its record.
 func (p *store) loadState(key []byte) (*peerv1.KeyState, int) {
@@ -46,8 +40,23 @@ func (p *store) saveState(o *object) {
 func (p *store) saveInstance(i *instance) {
 	record := p.about(i, peerv1.Kind_KIND_UNSPECIFIED)
 	record.Epoch = i.since
-	p.Journal.Put(p.instanceKey(i.object.key, i.id), p.Encode(record, "an instance", i.object.key))
-	i.stored = true
+	raw := p.Encode(record, "an instance", i.object.key)
+	if i.slot == nil {
+		i.slot = p.slots.take()
+	}
+	i.size = len(raw)
+	p.Journal.Put(i.slot, raw)
+}
+
+// leaveSlot gives back the slot of an instance that the state of its key has.
+func (p *store) leaveSlot(i *instance) {
+	switch {
+	case slotNumber(i.slot) > keptSlots:
+		p.Journal.Delete(i.slot)
+	case i.size > keptBytes:
+		p.Journal.Put(i.slot, nil)
+	}
+	p.slots.free = append(p.slots.free, i.slot)
 }
 
 // awaits reports whether the process began with an instance of the key that it has not executed yet. The one before may
@@ -74,16 +83,32 @@ func instanceOf(raw []byte, check func(any) error) (*peerv1.Message, error) {
 
 // loadInstances finds what was in progress when the process ended.
 func (p *store) loadInstances() {
-	for _, raw := range p.Journal.Kind([]byte{instanceRecord}) {
+	for key, raw := range p.Journal.Kind([]byte{instanceRecord}) {
+		if len(key) != slotKeyBytes {
+			p.Fault("the key %x on disk is none of an instance: it is damaged, or of an earlier version", key)
+			return
+		}
+		p.slots.found(key)
+		slot := bytes.Clone(key)
+		if len(raw) == 0 {
+			p.slots.free = append(p.slots.free, slot)
+			continue
+		}
 		m, err := instanceOf(raw, bounds.Record)
 		if err != nil {
 			p.Fault("an instance on disk is damaged: %w", err)
 			return
 		}
-		i := p.instance(p.object(m.Key), idOf(m.Instance.GetId()))
+		o, id := p.object(m.Key), idOf(m.Instance.GetId())
+		if o.executed(id.writer) >= id.number {
+			p.slots.free = append(p.slots.free, slot)
+			p.letRest(o)
+			continue
+		}
+		i := p.instance(o, id)
 		i.adopt(m)
 		i.status, i.ballot, i.accepted = m.Instance.Status, m.Instance.Ballot, m.Instance.AcceptedBallot
-		i.since, i.stored, i.restored = m.Epoch, true, true
+		i.since, i.slot, i.size, i.restored = m.Epoch, slot, len(raw), true
 		p.restored++
 		// Votes of an instance are all of the epoch in which it was pre-accepted. Once a change has settled what was
 		// committed by them, they say nothing of other members' agreement (docs/protocols.md, changes of the view).

@@ -157,6 +157,9 @@ func (p *Core) Adopt(key, value []byte) error {
 		p.takeState(o, state)
 		p.letRest(o)
 	case instanceRecord:
+		if len(value) == 0 {
+			return nil // a free slot
+		}
 		m, err := instanceOf(value, bounds.Told)
 		if err != nil {
 			return err

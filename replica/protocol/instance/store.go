@@ -26,6 +26,7 @@ type store struct {
 	rested  int                // their bytes
 	live    *list.List         // instances, oldest first
 
+	slots    slots
 	restored int // instances that the process began with and has not executed
 
 	made     slab.Of[instance]
@@ -129,10 +130,9 @@ func (p *store) forget(i *instance) {
 		p.live.Remove(i.element)
 	}
 	i.object.instances = slices.DeleteFunc(i.object.instances, func(j *instance) bool { return i == j })
-	if i.stored {
-		key := p.instanceKey(i.object.key, i.id)
-		i.kept = i.status >= peerv1.Status_PRE_ACCEPTED && p.Journal.Durable(key)
-		p.Journal.Delete(key)
+	if i.slot != nil {
+		i.kept = i.status >= peerv1.Status_PRE_ACCEPTED && p.Journal.Durable(i.slot)
+		p.leaveSlot(i)
 	}
 }
 

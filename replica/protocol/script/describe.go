@@ -179,6 +179,8 @@ func describeRecord(key, value []byte) string {
 		return strings.Join(parts, ", ")
 	case kind == 's' && state.UnmarshalVT(value) == nil:
 		return fmt.Sprintf("state of %s: %s", name, describeState(&state))
+	case kind == 'i' && len(value) == 0:
+		return describeKey(key) + ": empty"
 	case kind == 'i' && instance.UnmarshalVT(value) == nil:
 		return "instance: " + describeMessage(&instance)
 	}
@@ -188,11 +190,10 @@ func describeRecord(key, value []byte) string {
 	return fmt.Sprintf("%s of %d bytes", describeKey(key), len(value))
 }
 
-// describeKey shows what a record is by its key alone: an instance's holds the writer, the number and the key.
+// describeKey shows what a record is by its key alone.
 func describeKey(key []byte) string {
-	if key[0] == 'i' && len(key) > 17 {
-		id := &peerv1.InstanceID{Writer: binary.BigEndian.Uint64(key[1:]), Number: binary.BigEndian.Uint64(key[9:])}
-		return fmt.Sprintf("instance %s of %s", instanceName(id), key[17:])
+	if key[0] == 'i' && len(key) == 5 {
+		return fmt.Sprintf("slot %d of instances", binary.BigEndian.Uint32(key[1:]))
 	}
 	if text := catalog.DescribeKey(key); text != "" {
 		return text

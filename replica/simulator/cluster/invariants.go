@@ -116,14 +116,15 @@ func (nd *Node) holdSaying(shard int, e *protocol.Effects) {
 	nd.holdElection(s, e)
 	nd.holdFetching(s, e)
 	nd.holdSpreads(s, e)
+	disk, journal := invariant.ByInstance(s.Disk.Get), invariant.ByInstance(s.journal.Get)
 	for i := range e.Send {
-		w.invariants.Says(who, e.Send[i].To, e.Send[i].Message, s.Disk.Get)
+		w.invariants.Says(who, e.Send[i].To, e.Send[i].Message, disk)
 		w.invariants.SaysDecided(who, e.Send[i].Message, s.Disk.Get)
 	}
 	for i := range e.SendAfterPersist {
 		m := e.SendAfterPersist[i].Message
-		w.invariants.Says(who, e.SendAfterPersist[i].To, m, s.journal.Get)
-		w.invariants.Tells(who, m, s.Disk.Get, s.journal.Get)
+		w.invariants.Says(who, e.SendAfterPersist[i].To, m, journal)
+		w.invariants.Tells(who, m, disk, journal)
 		w.invariants.SaysDecided(who, m, s.Disk.Get)
 	}
 }
@@ -335,9 +336,9 @@ func (nd *Node) holdExecuted(op *register.Operation) {
 			return
 		}
 		s := other.Shards[shard]
-		has := invariant.Records(s.Disk.Get)
+		has := invariant.ByInstance(s.Disk.Get)
 		if s.journal != nil && !other.Down {
-			has = s.journal.Get
+			has = invariant.ByInstance(s.journal.Get)
 		}
 		if other.Boots > 1 && nd.World.invariants.HasVote(has, []byte(op.Key)) {
 			return
@@ -357,6 +358,6 @@ func (nd *Node) holdQuorum(key string, c register.Carstamp) {
 func (w *Cluster) holders(shard int) func(view.MemberID) invariant.Holder {
 	return func(id view.MemberID) invariant.Holder {
 		other := w.Nodes[id-1]
-		return invariant.Holder{Excused: other.Lost || other.Gone, Has: other.Shards[shard].Disk.Get}
+		return invariant.Holder{Excused: other.Lost || other.Gone, Has: invariant.ByInstance(other.Shards[shard].Disk.Get)}
 	}
 }

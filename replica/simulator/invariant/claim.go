@@ -197,11 +197,15 @@ func (r *Run) adopts(s Speaker, newcomer view.MemberID, key []byte, disk uint64,
 // transfers holds the records of a page of a member's state against those that it has.
 func (r *Run) transfers(s Speaker, m *peerv1.Message, has Records) {
 	for _, record := range m.GetTransfer().GetRecords() {
-		told, known, err := read(record.Key, record.Value)
+		key := record.Key
+		if isSlot(key) {
+			key = nameOf(record.Value)
+		}
+		told, known, err := read(key, record.Value)
 		if !known || err != nil {
 			continue
 		}
-		r.hold(s.ID, m.Kind, claim{record.Key, told}, has)
+		r.hold(s.ID, m.Kind, claim{key, told}, has)
 		if record.Key[0] == undecided {
 			raw, _ := has(record.Key)
 			if why := recordOfGus(raw).lacks(recordOfGus(record.Value)); why != "" {

@@ -20,6 +20,7 @@ func (r *Run) Persists(s Speaker, disks Disks, b protocol.Batch) {
 		return
 	}
 	disk := disks(s.ID).Has
+	b = byInstance(disk, b)
 	for i, m := range b.Mutations {
 		if v, ok := valueOf(m.Key); ok {
 			// One that has gone may be wanted again in the same batch.
