@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -254,6 +255,7 @@ func (s *shard) run() {
 	for {
 		select {
 		case <-s.wake:
+			runtime.Gosched() // who has more for this turn comes first, if the processors are busy
 		case <-ticker.C:
 			s.prefer()
 			s.publishChange()

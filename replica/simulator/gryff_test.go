@@ -52,6 +52,7 @@ func TestMutantsOfGryffAreFound(t *testing.T) {
 		{"instance/recover-initial", crashed, 120, 2000},
 		{"instance/commit-before-persist", crashed, 70, 3000},
 		{"instance/speak-at-once", crashes, 250, 1500},
+		{"instance/take-up-executed", crashed, 0, 500},
 		{"gryff/serve-awaited", crashes, 19700, 500},
 		{"instance/answer-on-commit", many, 0, 200},
 		{"instance/base-not-recovered", crashed, 0, 500},

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -127,7 +128,8 @@ func (d *disk) signal() {
 	}
 }
 
-// run is the committer: while one group is being made durable, the next one gathers.
+// run is the committer: while one group is being made durable, the next one gathers. Where the processors are busy, the
+// other shards of a group would have it wait for a group of their own: so who is ready to run comes first.
 func (d *disk) run() {
 	defer close(d.stopped)
 	defer func() {
@@ -147,6 +149,7 @@ func (d *disk) run() {
 	for {
 		select {
 		case <-d.wake:
+			runtime.Gosched()
 		case <-ticker.C:
 			if unsynced && !flush() {
 				return
