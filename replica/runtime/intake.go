@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"strings"
+
 	"github.com/georegister/georegister/replica/intake"
 	"github.com/georegister/georegister/replica/protocol"
 )
@@ -26,9 +28,10 @@ func (s *shard) keepsRequest(q *request) bool {
 		return false
 	}
 	s.waiting.key = append(s.waiting.key[:0], q.operation.Key...)
-	record := s.waiting.queue.Missing(s.keyed.RecordsOf(q.operation.Kind), s.waiting.key, s.known)
+	kinds := s.keyed.RecordsOf(q.operation.Kind)
+	record := s.waiting.queue.Missing(kinds, s.waiting.key, s.known)
 	if record != nil {
-		s.keep(record, input{request: *q})
+		s.keep(record, kinds, input{request: *q})
 	}
 	return record != nil
 }
@@ -38,9 +41,10 @@ func (s *shard) keepsMessage(m *received) bool {
 	if s.waiting.fetcher == nil || len(m.message.Key) == 0 {
 		return false
 	}
-	record := s.waiting.queue.Missing(s.keyed.RecordsFor(m.message), m.message.Key, s.known)
+	kinds := s.keyed.RecordsFor(m.message)
+	record := s.waiting.queue.Missing(kinds, m.message.Key, s.known)
 	if record != nil {
-		s.keep(record, input{message: *m})
+		s.keep(record, kinds, input{message: *m})
 	}
 	return record != nil
 }
@@ -50,9 +54,17 @@ func (s *shard) known(record []byte) bool {
 	return !s.journal.Durable(record) || s.waiting.fetcher.Known(record)
 }
 
-func (s *shard) keep(record []byte, in input) {
-	if s.waiting.queue.Keep(record, in) {
-		s.waiting.missing = append(s.waiting.missing, string(record))
+// keep has an input wait for a record. The others that it reads, of these kinds, are fetched with that one: it would wait
+// once more for each.
+func (s *shard) keep(record []byte, kinds string, in input) {
+	if !s.waiting.queue.Keep(record, in) {
+		return
+	}
+	s.waiting.missing = append(s.waiting.missing, string(record))
+	for i := strings.IndexByte(kinds, record[0]) + 1; i < len(kinds); i++ {
+		if record[0] = kinds[i]; !s.known(record) {
+			s.waiting.missing = append(s.waiting.missing, string(record))
+		}
 	}
 }
 

@@ -104,9 +104,9 @@ func (p *coordinator) onPreAcceptOK(d *coordination, from view.MemberID, m *peer
 // know what could have been chosen.
 func (p *coordinator) decidePreAccept(d *coordination) {
 	agreed := d.agreements.Fast(p.Incarnations, p.Config.Self)
-	slow := d.asked.Quorum(p.Incarnations, p.Config.Self) && (agreed || !p.Incarnations.HasFast() ||
+	heard := d.asked.Quorum(p.Incarnations, p.Config.Self) && (agreed || !p.Incarnations.HasFast() ||
 		d.agreements.Count(p.Incarnations) < d.asked.Count(p.Incarnations))
-	if !agreed && !slow {
+	if !heard {
 		return
 	}
 	merged := p.merged(d)
@@ -119,7 +119,7 @@ func (p *coordinator) decidePreAccept(d *coordination) {
 			p.commitMerged(d, &merged)
 		}
 		p.commit(d)
-	case slow:
+	default:
 		p.took(pathSlow)
 		d.roundTrips = 1
 		p.accept(d, merged)
