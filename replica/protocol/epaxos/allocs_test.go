@@ -46,7 +46,7 @@ func TestCommandsAllocateLittle(t *testing.T) {
 		t.Logf("a %s makes %.1f allocations", kind, n)
 		for i, m := range three.members {
 			if m.Pending() != 0 || len(three.disks[i]) > 2 {
-				t.Errorf("member %d has %d instances and %d records at rest, want the key's state and a slot, used again", i+1,
+				t.Errorf("member %d has %d instances and %d records at rest, want a state and a free slot", i+1,
 					m.Pending(), len(three.disks[i]))
 			}
 		}
