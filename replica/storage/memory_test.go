@@ -15,7 +15,7 @@ import (
 func TestMemoryTellsKeysOfOneHashApart(t *testing.T) {
 	m := newMemory(1)
 	shard := m.shards[0]
-	shard.hash = func(key []byte) uint64 { return uint64(key[len(key)-1]) % 4 }
+	shard.hash = func(key []byte) uint32 { return uint32(key[len(key)-1]) % 4 }
 	want := map[string]string{}
 	draw := rand.New(rand.NewPCG(1, 2))
 	for i := range 20_000 {
@@ -64,4 +64,45 @@ func TestMemoryValuesStay(t *testing.T) {
 	if other, _ := m.shards[0].Get([]byte("k")); !bytes.Equal(first, []byte("first")) || string(other) != "other" {
 		t.Errorf("%q and %q", first, other)
 	}
+}
+
+// BenchmarkMemory reads and writes a shard of a million records, in an order that is not theirs.
+func BenchmarkMemory(b *testing.B) {
+	const records, stride = 1_000_000, 618_033 // they have no divisor in common
+	key := func(i int) []byte { return fmt.Appendf(nil, "r%016x", uint64(i)*0x9e3779b97f4a7c15) }
+	keys := make([][]byte, records)
+	for i := range keys {
+		keys[i] = key(i * stride % records)
+	}
+	fill := func(m *memory) {
+		for _, key := range keys {
+			m.commit(0, protocol.Batch{Mutations: []protocol.Mutation{{Key: key, Value: key}}}, nil)
+		}
+	}
+	b.Run("fill", func(b *testing.B) {
+		for b.Loop() {
+			fill(newMemory(1))
+		}
+	})
+	m := newMemory(1)
+	fill(m)
+	b.Run("get", func(b *testing.B) {
+		for i := range b.N {
+			if _, ok := m.shards[0].Get(keys[i%records]); !ok {
+				b.Fatal("a record is missing")
+			}
+		}
+	})
+	b.Run("set", func(b *testing.B) {
+		for i := range b.N {
+			key := keys[i%records]
+			m.commit(0, protocol.Batch{Mutations: []protocol.Mutation{{Key: key, Value: key}}}, nil)
+		}
+	})
+	b.Run("scan", func(b *testing.B) {
+		left := 0
+		for left < b.N {
+			m.shards[0].Scan(nil, func(_, _ []byte) bool { left++; return left < b.N })
+		}
+	})
 }
