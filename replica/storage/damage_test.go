@@ -435,7 +435,7 @@ func (f *fixture) suffer(t *testing.T, at stop, file, name string, d damage) map
 		}
 		judge()
 		if data := damaged[name]; isLog && data != nil && place%4 == 0 { // as it is while a member runs
-			damaged[name] = append(slices.Clone(data), zeroes[:zeroStep-len(data)%zeroStep]...)
+			damaged[name] = append(slices.Clone(data), zeroes[:len(zeroes)-len(data)%len(zeroes)]...)
 			judge()
 		}
 	}

@@ -11,15 +11,18 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 )
 
-// Keys of one hash are different records, whichever of them is written or deleted first.
-func TestMemoryTellsKeysOfOneHashApart(t *testing.T) {
+// Records of one name, of any size, and names of one hash are different records, whichever of them is written or deleted
+// first; and what is deleted leaves its place.
+func TestMemoryTellsRecordsApart(t *testing.T) {
 	m := newMemory(1)
 	shard := m.shards[0]
-	shard.hash = func(key []byte) uint32 { return uint32(key[len(key)-1]) % 4 }
+	shard.hash = func(name []byte) uint32 { return uint32(name[len(name)-1]) % 4 }
 	want := map[string]string{}
 	draw := rand.New(rand.NewPCG(1, 2))
+	shared, apart := 0, 0
 	for i := range 20_000 {
-		key, value := fmt.Sprint(draw.IntN(30)), []byte(fmt.Sprint(i)[1:])
+		key := fmt.Sprintf("%c%d", "abc"[draw.IntN(3)], draw.IntN(30))
+		value := bytes.Repeat([]byte{byte(i)}, draw.IntN(2+i%3*apartBytes))
 		if draw.IntN(3) == 0 {
 			value = nil
 			delete(want, key)
@@ -27,27 +30,57 @@ func TestMemoryTellsKeysOfOneHashApart(t *testing.T) {
 			want[key] = string(value)
 		}
 		m.commit(0, protocol.Batch{Mutations: []protocol.Mutation{{Key: []byte(key), Value: value}}}, nil)
-		if value, ok := shard.Get([]byte(key)); string(value) != want[key] || ok && value == nil {
+		if value, ok := shard.Get([]byte(key)); string(value) != want[key] || ok != (value != nil) {
 			t.Fatalf("step %d: %s is %q, want %q", i, key, value, want[key])
+		}
+		shared += len(shard.others)
+		if place := shard.find([]byte(key[1:])); place != 0 {
+			for _, p := range shard.parts(place, nil) {
+				apart += int(min(1, p.apart))
+			}
 		}
 		if i%100 > 0 {
 			continue
 		}
-		keys, size := slices.Sorted(maps.Keys(want)), 0
-		shard.Scan(nil, func(key, value []byte) bool {
-			if len(keys) == 0 || string(key) != keys[0] || string(value) != want[keys[0]] {
-				t.Fatalf("step %d: %q is %q where %q are to come", i, key, value, keys)
-			}
+		size := 0
+		for key, value := range want { // order is irrelevant: a sum
 			size += len(key) + len(value)
-			keys = keys[1:]
-			return true
-		})
-		if len(keys) > 0 || m.bytes() != uint64(size) {
-			t.Fatalf("step %d: %q do not come, or %d bytes are counted, which are %d", i, keys, m.bytes(), size)
+		}
+		if m.bytes() != uint64(size) {
+			t.Fatalf("step %d: %d bytes are counted, which are %d", i, m.bytes(), size)
+		}
+		for _, after := range []string{"", "a", "b", "c", "d", key, key + "1", "a3", "c"} {
+			checkScan(t, shard, want, after)
 		}
 	}
-	if len(shard.others) == 0 {
-		t.Error("no keys had one hash")
+	if shared == 0 || apart == 0 {
+		t.Errorf("names of one hash were there %d times, values apart %d times", shared, apart)
+	}
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		m.commit(0, protocol.Batch{Mutations: []protocol.Mutation{{Key: []byte(key)}}}, nil)
+	}
+	if len(shard.free) != int(shard.taken) || len(shard.byHash)+len(shard.others) > 0 || m.bytes() != 0 {
+		t.Errorf("of %d places, %d are free without records; %d bytes", shard.taken, len(shard.free), m.bytes())
+	}
+}
+
+// checkScan compares what a shard lists behind a key; "" stands for the beginning.
+func checkScan(t *testing.T, shard *memoryShard, want map[string]string, after string) {
+	t.Helper()
+	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(want)), func(key string) bool { return key <= after })
+	var behind []byte
+	if after != "" {
+		behind = []byte(after)
+	}
+	shard.Scan(behind, func(key, value []byte) bool {
+		if len(keys) == 0 || string(key) != keys[0] || string(value) != want[keys[0]] {
+			t.Fatalf("behind %q: %q is %q where %q are to come", after, key, value, keys)
+		}
+		keys = keys[1:]
+		return true
+	})
+	if len(keys) > 0 {
+		t.Fatalf("behind %q: %q do not come", after, keys)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestALogIsFilledInFrontOfWhatIsWritten(t *testing.T) {
 				t.Fatal(err)
 			}
 			var written []byte
-			for len(written) < (i+2)*zeroStep {
+			for len(written) < (i+2)*len(zeroes) {
 				piece := bytes.Repeat([]byte{byte(1 + draw.IntN(255))}, 1+draw.IntN(40_000))
 				if n, err := file.Write(bytes.Clone(piece)); n != len(piece) || err != nil {
 					t.Fatalf("%d of %d bytes, %v", n, len(piece), err)
@@ -53,7 +53,7 @@ func TestALogIsFilledInFrontOfWhatIsWritten(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !full && len(data)%zeroStep != 0 || !bytes.Equal(data[:len(written)], written) {
+				if !full && len(data)%len(zeroes) != 0 || !bytes.Equal(data[:len(written)], written) {
 					t.Fatalf("log %d, of %d bytes, has %d, and not what was written", i, len(written), len(data))
 				}
 				rest := data[len(written):]

@@ -163,8 +163,19 @@ func write(t *testing.T) (w written) {
 		w.ends, w.records = append(w.ends, int(d.Size())), append(w.records, slices.Clone(l.records))
 	}
 	mustClose(t, d)
-	w.data = readFile(t, fs, "witness/LOG")
+	w.data, _ = readLog(t, fs)
 	return w
+}
+
+// readLog returns what was written of the log, which ends with no zero, and the zeroes behind it.
+func readLog(t *testing.T, fs vfs.FS) (data, tail []byte) {
+	t.Helper()
+	all := readFile(t, fs, "witness/LOG")
+	if len(all)%len(zeroes) != 0 {
+		t.Fatalf("a log of %d bytes is not filled in front of what is written", len(all))
+	}
+	data = bytes.TrimRight(all, "\x00")
+	return data, all[len(data):]
 }
 
 func readFile(t *testing.T, fs vfs.FS, path string) []byte {
@@ -208,6 +219,7 @@ func TestALogThatIsCutAtAnyByte(t *testing.T) {
 			whole++
 		}
 		tails := map[string][]byte{"": nil, "zeroes": make([]byte, 50), "garbage": bytes.Repeat([]byte{0xa5}, 50)}
+		tails["garbage in zeroes"] = slices.Concat(tails["zeroes"], tails["garbage"], tails["zeroes"])
 		if whole > 0 && cut == ends[whole] {
 			tails["an old commit"] = data[ends[0]:ends[1]]
 		}

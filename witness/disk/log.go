@@ -27,6 +27,9 @@ const (
 	markEvery = time.Second
 )
 
+// zeroes is what the log is filled with, as many at a time: commits are small, and a log begins anew with each start.
+var zeroes [32 << 10]byte
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Commit collects records that become durable together.
@@ -89,9 +92,9 @@ type log struct {
 	mark      *durable.MarkFile // nil before the first rewrite
 	marked    time.Time         // when it was synced
 	file      vfs.File          // nil before the first rewrite
-	size      int64
-	number    uint64 // of the latest commit
-	err       error  // the first one; nothing is written after it
+	size      int64             // of what was written, without the zeroes behind it
+	number    uint64            // of the latest commit
+	err       error             // the first one; nothing is written after it
 }
 
 // read hands out the records of all commits. The last one is dropped if a crash tore it: nobody was told of it, or the
@@ -228,6 +231,7 @@ func (l *log) replace(records [][]byte) error {
 	if l.file != nil {
 		err = l.file.Close()
 	}
+	file = durable.FillAhead(file, 0, zeroes[:])
 	l.file, l.size = file, durable.MarkBytes // closed in any case
 	if err == nil {
 		_, err = file.Write(durable.Mark{Number: l.number}.Append(nil, l.seed))
@@ -267,7 +271,7 @@ func (l *log) replace(records [][]byte) error {
 	return err
 }
 
-// Size is that of the log, in bytes.
+// Size is that of the log, in bytes, without the zeroes behind it.
 func (l *log) Size() int64 { return l.size }
 
 func (l *log) close() error {
