@@ -28,7 +28,7 @@ const (
 )
 
 // zeroes is what the log is filled with, as many at a time: commits are small, and a log begins anew with each start.
-var zeroes [32 << 10]byte
+var zeroes [64 << 10]byte
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

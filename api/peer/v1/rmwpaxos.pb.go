@@ -189,15 +189,18 @@ func (x *RMWPaxosRound) GetAttempt() uint64 {
 
 // RMWPaxosRecord is what an acceptor keeps of a key.
 type RMWPaxosRecord struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ack           *RMWPaxosRound         `protobuf:"bytes,1,opt,name=ack,proto3" json:"ack,omitempty"`                         // the highest round that it has promised
-	Voted         *RMWPaxosRound         `protobuf:"bytes,2,opt,name=voted,proto3" json:"voted,omitempty"`                     // the round in which it voted for the state
-	VotedIn       uint64                 `protobuf:"varint,3,opt,name=voted_in,json=votedIn,proto3" json:"voted_in,omitempty"` // the epoch of that vote; 0: the state was copied from another disk, and is no vote
-	Present       bool                   `protobuf:"varint,4,opt,name=present,proto3" json:"present,omitempty"`
-	Value         []byte                 `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
-	Timestamp     uint64                 `protobuf:"varint,6,opt,name=timestamp,proto3" json:"timestamp,omitempty"` // counts the updates of the key
-	Writer        uint64                 `protobuf:"fixed64,7,opt,name=writer,proto3" json:"writer,omitempty"`
-	Table         []byte                 `protobuf:"bytes,8,opt,name=table,proto3" json:"table,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The highest round that it has promised; missing: that of voted, which is nothing without one, with a number higher
+	// by ack_above.
+	Ack           *RMWPaxosRound `protobuf:"bytes,1,opt,name=ack,proto3" json:"ack,omitempty"`
+	Voted         *RMWPaxosRound `protobuf:"bytes,2,opt,name=voted,proto3" json:"voted,omitempty"`                     // the round in which it voted for the state
+	VotedIn       uint64         `protobuf:"varint,3,opt,name=voted_in,json=votedIn,proto3" json:"voted_in,omitempty"` // the epoch of that vote; 0: the state was copied from another disk, and is no vote
+	Present       bool           `protobuf:"varint,4,opt,name=present,proto3" json:"present,omitempty"`
+	Value         []byte         `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
+	Timestamp     uint64         `protobuf:"varint,6,opt,name=timestamp,proto3" json:"timestamp,omitempty"` // counts the updates of the key
+	Writer        uint64         `protobuf:"fixed64,7,opt,name=writer,proto3" json:"writer,omitempty"`
+	Table         []byte         `protobuf:"bytes,8,opt,name=table,proto3" json:"table,omitempty"`
+	AckAbove      uint64         `protobuf:"varint,9,opt,name=ack_above,json=ackAbove,proto3" json:"ack_above,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -288,6 +291,13 @@ func (x *RMWPaxosRecord) GetTable() []byte {
 	return nil
 }
 
+func (x *RMWPaxosRecord) GetAckAbove() uint64 {
+	if x != nil {
+		return x.AckAbove
+	}
+	return 0
+}
+
 var File_api_peer_v1_rmwpaxos_proto protoreflect.FileDescriptor
 
 const file_api_peer_v1_rmwpaxos_proto_rawDesc = "" +
@@ -304,7 +314,7 @@ const file_api_peer_v1_rmwpaxos_proto_rawDesc = "" +
 	"\rRMWPaxosRound\x12\f\n" +
 	"\x01n\x18\x01 \x01(\x04R\x01n\x12\x1a\n" +
 	"\bproposer\x18\x02 \x01(\x06R\bproposer\x12\x18\n" +
-	"\aattempt\x18\x03 \x01(\x04R\aattempt\"\x97\x02\n" +
+	"\aattempt\x18\x03 \x01(\x04R\aattempt\"\xb4\x02\n" +
 	"\x0eRMWPaxosRecord\x124\n" +
 	"\x03ack\x18\x01 \x01(\v2\".georegister.peer.v1.RMWPaxosRoundR\x03ack\x128\n" +
 	"\x05voted\x18\x02 \x01(\v2\".georegister.peer.v1.RMWPaxosRoundR\x05voted\x12\x19\n" +
@@ -313,7 +323,8 @@ const file_api_peer_v1_rmwpaxos_proto_rawDesc = "" +
 	"\x05value\x18\x05 \x01(\fR\x05value\x12\x1c\n" +
 	"\ttimestamp\x18\x06 \x01(\x04R\ttimestamp\x12\x16\n" +
 	"\x06writer\x18\a \x01(\x06R\x06writer\x12\x14\n" +
-	"\x05table\x18\b \x01(\fR\x05tableB7Z5github.com/georegister/georegister/api/peer/v1;peerv1b\x06proto3"
+	"\x05table\x18\b \x01(\fR\x05table\x12\x1b\n" +
+	"\tack_above\x18\t \x01(\x04R\backAboveB7Z5github.com/georegister/georegister/api/peer/v1;peerv1b\x06proto3"
 
 var (
 	file_api_peer_v1_rmwpaxos_proto_rawDescOnce sync.Once

@@ -77,6 +77,7 @@ func (m *RMWPaxosRecord) CloneVT() *RMWPaxosRecord {
 	r.Present = m.Present
 	r.Timestamp = m.Timestamp
 	r.Writer = m.Writer
+	r.AckAbove = m.AckAbove
 	if rhs := m.Value; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
 		copy(tmpBytes, rhs)
@@ -262,6 +263,11 @@ func (m *RMWPaxosRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.AckAbove != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AckAbove))
+		i--
+		dAtA[i] = 0x48
+	}
 	if len(m.Table) > 0 {
 		i -= len(m.Table)
 		copy(dAtA[i:], m.Table)
@@ -411,6 +417,9 @@ func (m *RMWPaxosRecord) SizeVT() (n int) {
 	l = len(m.Table)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.AckAbove != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.AckAbove))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -986,6 +995,25 @@ func (m *RMWPaxosRecord) UnmarshalVT(dAtA []byte) error {
 				m.Table = []byte{}
 			}
 			iNdEx = postIndex
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field AckAbove", wireType)
+			}
+			m.AckAbove = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.AckAbove |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -1569,6 +1597,25 @@ func (m *RMWPaxosRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.Table = dAtA[iNdEx:postIndex]
 			iNdEx = postIndex
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field AckAbove", wireType)
+			}
+			m.AckAbove = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.AckAbove |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -105,9 +105,16 @@ func (a *Acceptors) Save(key []byte, acceptor Acceptor) {
 		return
 	}
 	r := peerv1.RMWPaxosRecord{
-		Ack: acceptor.Promised.Wire(), Voted: acceptor.Accepted.Wire(), VotedIn: acceptor.AcceptedIn,
+		Voted: acceptor.Accepted.Wire(), VotedIn: acceptor.AcceptedIn,
 		Present: acceptor.Value.Present(), Value: acceptor.Value,
 		Timestamp: acceptor.Carstamp.Timestamp, Writer: uint64(acceptor.Carstamp.Writer), Table: acceptor.Table,
+	}
+	// A vote nearly always promises the next round of the same proposer.
+	next := acceptor.Accepted
+	if next.Number = acceptor.Promised.Number; next == acceptor.Promised && r.Voted != nil {
+		r.AckAbove = next.Number - acceptor.Accepted.Number
+	} else {
+		r.Ack = acceptor.Promised.Wire()
 	}
 	encoded, err := r.MarshalVT()
 	a.Put(a.Keys.Record(acceptorRecord, key), key, encoded, err)
@@ -136,9 +143,19 @@ func (a *Acceptors) AdoptMerged(key, encoded []byte, merge func(ours, theirs Acc
 	return nil
 }
 
+// PromisedIn is the ballot that an acceptor's record has promised.
+func PromisedIn(r *peerv1.RMWPaxosRecord) Ballot {
+	if r.Ack != nil {
+		return BallotOf(r.Ack)
+	}
+	promised := BallotOf(r.Voted)
+	promised.Number += r.AckAbove
+	return promised
+}
+
 func acceptorOf(r *peerv1.RMWPaxosRecord) Acceptor {
 	return Acceptor{
-		Promised: BallotOf(r.Ack), Accepted: BallotOf(r.Voted), AcceptedIn: r.VotedIn,
+		Promised: PromisedIn(r), Accepted: BallotOf(r.Voted), AcceptedIn: r.VotedIn,
 		State: State{
 			Versioned: register.Versioned{Carstamp: wire.Carstamp(r.Timestamp, r.Writer, 0), Value: register.ValueOf(r.Present, r.Value)},
 			Table:     r.Table,

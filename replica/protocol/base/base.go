@@ -34,14 +34,21 @@ func New(name string, config protocol.Config, journal *protocol.Journal, known *
 }
 
 // firstOp is the number that a coordinator's questions count up from. It names the incarnation and the boot, so that an
-// answer to a question of an earlier process is never taken for one of this process; 40 bits count. After 65,536 starts
+// answer to a question of an earlier process is never taken for one of this process; countBits count. After 65,536 starts
 // of a disk, numbers begin anew.
 func firstOp(c *protocol.Config, known *quorum.Incarnations) uint64 {
-	return uint64(known.Of(c.Self)&0xff)<<56 | uint64(c.Boot&(1<<bootBits-1))<<40
+	return uint64(known.Of(c.Self)&0xff)<<56 | uint64(c.Boot&(1<<bootBits-1))<<countBits
 }
 
-// bootBits are those of the boot that the numbers of questions have.
-const bootBits = 16
+// CountOf is what the number of a question counts: no two of a process have the same.
+func CountOf(op uint64) uint64 { return op & (1<<countBits - 1) }
+
+const (
+	// bootBits are those of the boot that the numbers of questions have.
+	bootBits = 16
+	// countBits are those below.
+	countBits = 40
+)
 
 // Writer names this process on this disk: no other one issues its carstamps.
 func (b *Base) Writer() register.Writer { return b.writer(b.Config.Boot) }

@@ -37,7 +37,8 @@ func (c check) record(r any) error {
 		}
 	case *peerv1.RMWPaxosRecord:
 		c.stamps(r.GetTimestamp())
-		c.of(r.GetAck().GetN(), r.GetVoted().GetN(), r.GetVotedIn())
+		c.of(r.GetAck().GetN(), r.GetVoted().GetN(), r.GetVotedIn(), r.GetAckAbove())
+		c.of(r.GetVoted().GetN() + r.GetAckAbove())
 	case *peerv1.RaftHard:
 		c.of(r.GetTerm(), r.GetCommit())
 	case *peerv1.RaftStart:

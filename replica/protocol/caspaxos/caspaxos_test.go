@@ -34,6 +34,7 @@ func TestForgottenChange(t *testing.T) {
 // newer here stays.
 func TestAdopt(t *testing.T) {
 	round := func(n uint64) *peerv1.RMWPaxosRound { return &peerv1.RMWPaxosRound{N: n, Proposer: 1 << 48} }
+	other := func(n uint64) *peerv1.RMWPaxosRound { return &peerv1.RMWPaxosRound{N: n, Proposer: 2 << 48} }
 	c := protocol.Config{
 		Self: 1, Boot: 1, View: view.View{Cluster: "test", Epoch: 4, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}},
 	}
@@ -41,11 +42,13 @@ func TestAdopt(t *testing.T) {
 	p := caspaxos.Factory(c, j, quorum.FirstDisks(c.View))
 	for i, step := range []struct{ theirs, want *peerv1.RMWPaxosRecord }{
 		{&peerv1.RMWPaxosRecord{Ack: round(3), Voted: round(2), VotedIn: 4, Timestamp: 1},
-			&peerv1.RMWPaxosRecord{Ack: round(3), Voted: round(2), Timestamp: 1}},
-		{&peerv1.RMWPaxosRecord{Ack: round(5), Voted: round(1), VotedIn: 4, Timestamp: 9},
-			&peerv1.RMWPaxosRecord{Ack: round(5), Voted: round(2), Timestamp: 1}},
-		{&peerv1.RMWPaxosRecord{Ack: round(4), Voted: round(4), VotedIn: 3, Timestamp: 2},
-			&peerv1.RMWPaxosRecord{Ack: round(5), Voted: round(4), Timestamp: 2}},
+			&peerv1.RMWPaxosRecord{AckAbove: 1, Voted: round(2), Timestamp: 1}},
+		{&peerv1.RMWPaxosRecord{AckAbove: 4, Voted: round(1), VotedIn: 4, Timestamp: 9},
+			&peerv1.RMWPaxosRecord{AckAbove: 3, Voted: round(2), Timestamp: 1}},
+		{&peerv1.RMWPaxosRecord{Voted: round(4), VotedIn: 3, Timestamp: 2},
+			&peerv1.RMWPaxosRecord{AckAbove: 1, Voted: round(4), Timestamp: 2}},
+		{&peerv1.RMWPaxosRecord{Ack: other(6), Voted: round(1), Timestamp: 3},
+			&peerv1.RMWPaxosRecord{Ack: other(6), Voted: round(4), Timestamp: 2}},
 	} {
 		raw, err := step.theirs.MarshalVT()
 		if err != nil {

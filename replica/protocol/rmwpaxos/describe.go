@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/notation"
 	"github.com/georegister/georegister/replica/register"
 )
@@ -22,7 +23,7 @@ func roundName(r *peerv1.RMWPaxosRound) string {
 	case r.Proposer == 0:
 		return fmt.Sprintf("%d of nobody", r.N)
 	}
-	return fmt.Sprintf("%d/%s%s", r.N, notation.Writer(register.Writer(r.Proposer)), notation.Operation(r.Attempt&(1<<40-1)))
+	return fmt.Sprintf("%d/%s%s", r.N, notation.Writer(register.Writer(r.Proposer)), notation.Operation(r.Attempt))
 }
 
 // describe shows what a message says of rounds.
@@ -69,5 +70,5 @@ func describeRecord(name string, value []byte) (string, bool) {
 	if r.UnmarshalVT(value) != nil {
 		return "", false
 	}
-	return fmt.Sprintf("%s = %s at %d, promised %s, %s", name, notation.Value(r.Present, r.Value), r.Timestamp, roundName(r.Ack), votedName(r.Voted, r.VotedIn)), true
+	return fmt.Sprintf("%s = %s at %d, promised %s, %s", name, notation.Value(r.Present, r.Value), r.Timestamp, roundName(base.PromisedIn(r).Wire()), votedName(r.Voted, r.VotedIn)), true
 }

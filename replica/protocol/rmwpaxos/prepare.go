@@ -94,7 +94,7 @@ func (p *Protocol) drive(o *object, d *instance) {
 func (p *Protocol) prepare(o *object, d *instance, n uint64) {
 	d.begin(preparing, p.Op())
 	d.began = p.Now
-	d.round = round{Number: n, Proposer: p.me, Attempt: d.op}
+	d.round = round{Number: n, Proposer: p.me, Attempt: base.CountOf(d.op)}
 	d.replies, d.proposal, d.answers = nil, state{}, nil
 	d.had = p.Load(o.key)
 	for _, b := range o.guests { // what came meanwhile; the answers to this question will be younger than it

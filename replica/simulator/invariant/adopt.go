@@ -32,7 +32,7 @@ func (r *Run) Adopts(s Speaker, page *peerv1.Record, before []byte, has Records)
 	}
 	if page.Key[0] == acceptors {
 		why = cmp.Or(why, ballotsLack(now, page.Value), ballotsLack(now, before))
-		if epoch := field.Number(now, 3); why == "" && epoch != 0 && ballotIn(now, 2) != ballotIn(before, 2) {
+		if epoch := field.Number(now, 3); why == "" && epoch != 0 && acceptedIn(now) != acceptedIn(before) {
 			why = fmt.Sprintf("what it has copied for its own vote of epoch %d", epoch)
 		}
 	}
@@ -43,11 +43,11 @@ func (r *Run) Adopts(s Speaker, page *peerv1.Record, before []byte, has Records)
 
 // ballotsLack is in what the ballots of an RMWPaxosRecord are less than those of another one; empty: in nothing.
 func ballotsLack(now, before []byte) string {
-	switch is, was := ballotIn(now, 1), ballotIn(before, 1); {
+	switch is, was := promisedIn(now), promisedIn(before); {
 	case is.Number < was.Number, is.Number == was.Number && !sameOrJoined(is, was):
 		return fmt.Sprintf("a promise of ballot %s, not of %s", showBallot(is), showBallot(was))
 	}
-	if is, was := ballotIn(now, 2), ballotIn(before, 2); is.Number < was.Number ||
+	if is, was := acceptedIn(now), acceptedIn(before); is.Number < was.Number ||
 		is.Number == was.Number && ordered(is, was) && is.Proposer < was.Proposer {
 		return fmt.Sprintf("a vote in ballot %s, not in %s", showBallot(is), showBallot(was))
 	}
@@ -64,9 +64,20 @@ func sameOrJoined(is, was base.Ballot) bool {
 	return is == was || ordered(is, was) && is.Proposer > was.Proposer || !ordered(is, was) && is.Proposer == 0
 }
 
-// ballotIn is a ballot in an RMWPaxosRecord.
-func ballotIn(record []byte, which int) base.Ballot {
-	raw := field.Part(record, which)
+// promisedIn and acceptedIn are the ballots in an RMWPaxosRecord: of what is promised, where nothing else is said, that
+// which is accepted, with a number higher by so much.
+func promisedIn(record []byte) base.Ballot {
+	if raw := field.Part(record, 1); raw != nil {
+		return readBallot(raw)
+	}
+	promised := acceptedIn(record)
+	promised.Number += field.Number(record, 9)
+	return promised
+}
+
+func acceptedIn(record []byte) base.Ballot { return readBallot(field.Part(record, 2)) }
+
+func readBallot(raw []byte) base.Ballot {
 	return base.Ballot{
 		Number: field.Number(raw, 1), Proposer: register.Writer(field.Number(raw, 2)), Attempt: field.Number(raw, 3),
 	}

@@ -59,7 +59,7 @@ var records = [256]func(raw []byte) (fact, error){
 		return fact{carstamp: wire.Carstamp(field.Number(raw, 1), field.Number(raw, 2), field.Number(raw, 3))}, nil
 	},
 	acceptors: func(raw []byte) (f fact, err error) { // RMWPaxosRecord
-		f.promised, f.accepted = field.Number(field.Part(raw, 1), 1), field.Number(field.Part(raw, 2), 1)
+		f.promised, f.accepted = promisedIn(raw).Number, acceptedIn(raw).Number
 		if f.promised < f.accepted {
 			err = fmt.Errorf("a vote in ballot %d and a promise of %d alone", f.accepted, f.promised)
 		}

@@ -51,7 +51,7 @@ func (r *Run) holdVote(s Speaker, key, now, before []byte, disks Disks) {
 
 // voteOf is what an RMWPaxosRecord has voted for.
 func voteOf(key, raw []byte) proposal {
-	return proposal{string(key[1:]), field.Number(raw, 3), ballotIn(raw, 2)}
+	return proposal{string(key[1:]), field.Number(raw, 3), acceptedIn(raw)}
 }
 
 // refusal is what a member of Gus has told a writer whose tag it does not hold, where to hold it is to vote for it: that
