@@ -56,6 +56,7 @@ func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 			faults.InFlight}, RMWs: schedule.ManyRMWs, Members: []int{3},
 	}
 	mustFindEach(t, Member(rmwpaxos.Factory), nil, []hunt{
+		{"base/promise-to-voted", many, 0, 2000},
 		{"rmwpaxos/forget-by-key", small, 0, 2000},
 		{"session/forget-at-limit", inFlight, 0, 2000},
 	})

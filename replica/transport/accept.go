@@ -19,6 +19,7 @@ import (
 // acceptor is the receiving end of the peers' connections.
 type acceptor struct {
 	transport *Transport
+	strangers strangers
 	refused   atomic.Pointer[string] // the latest refusal
 }
 
@@ -35,8 +36,9 @@ func (a *acceptor) run(ctx context.Context) {
 			return
 		case err == nil:
 			pause = 0
+			s := newStream(ctx, connection)
+			a.strangers.add(s)
 			a.transport.tasks.Go(func() {
-				s := newStream(ctx, connection)
 				defer s.close()
 				if err := a.serve(s); err != nil {
 					a.transport.options.Logger.Debug("stream of peer ended", zap.Error(err))
@@ -61,6 +63,7 @@ func (a *acceptor) run(ctx context.Context) {
 // serve receives what one peer sends, until the connection ends.
 func (a *acceptor) serve(s *stream) error {
 	first, err := s.hello()
+	a.strangers.remove(s)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/test/listenertest"
 )
@@ -128,6 +131,55 @@ func TestStrangersAreHungUpOn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Connections that say nothing are bounded in number: the oldest are closed, the log says so, and who says who it is
+// is heard, however many do not.
+func TestStrangersAreBounded(t *testing.T) {
+	logged, logs := observer.New(zap.WarnLevel)
+	p := newPair(t, func(i int, o *Options) {
+		if i == 1 {
+			o.Logger = zap.New(logged)
+		}
+	})
+	hears := func(op uint64) {
+		listenertest.WaitUntil(t, "a peer is heard", func() bool {
+			p.ends[0].Send(2, []*peerv1.Message{{Op: op}})
+			return slices.Contains(p.inboxes[1].ops(), op)
+		})
+	}
+	hears(1)
+	const more = 20
+	all := make([]net.Conn, mostStrangers+2*strangersByMember+more)
+	for i := range all {
+		connection, err := dialTCP(t.Context(), p.view.Members[1].Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = connection.Close() }()
+		all[i] = connection
+	}
+	begun := time.Now()
+	closed := 0
+	for i, connection := range all {
+		within := time.Now() // the younger ones are not waited for
+		if i < more {
+			within = begun.Add(listenertest.Bound)
+		}
+		if err := connection.SetReadDeadline(within); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := connection.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			closed++
+		}
+	}
+	if took := time.Since(begun); took < helloTimeout && closed != more || closed < more {
+		t.Errorf("of %d connections, %d are closed after %s, of which %d were too many", len(all), closed, took, more)
+	}
+	if n := logs.FilterMessageSnippet("don't say who they are").Len(); n != 1 {
+		t.Errorf("the log says so %d times", n)
+	}
+	hears(2)
 }
 
 // A frame takes no more memory than has arrived of it.

@@ -145,7 +145,9 @@ func Start(o Options) (*Transport, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.cancel = cancel
-	a := &acceptor{transport: t}
+	a := &acceptor{transport: t, strangers: strangers{
+		most: mostStrangers + strangersByMember*len(o.View.Members), logger: o.Logger,
+	}}
 	t.tasks.Go(func() { a.run(ctx) })
 	for _, r := range t.remotes {
 		r.run(ctx)
