@@ -115,12 +115,12 @@ func LeasesOfFormerProcesses(seed uint64) schedule.Schedule {
 	return s
 }
 
-// LeasesHeardLate is LostMasters with a master that stands still, at the end of which nobody else reaches it for some
-// time: what it was told before of leases, it hears then.
+// LeasesHeardLate has the clients of LostMasters, and a master that stands still, at the end of which nobody else
+// reaches it for some time: what it was told before of leases, it hears then.
 func LeasesHeardLate(seed uint64) schedule.Schedule {
-	s := LostMasters(seed)
+	s, at := clientsOfLostMasters(seed)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 18)
-	n, trip, at := len(s.Environment.Network.Sites), s.Environment.Retry, s.Faults[0].At
+	n, trip := len(s.Environment.Network.Sites), s.Environment.Retry
 	p := s.Environment.Partitioned
 	p.Suspect, p.FalseAlarms, p.Calls.Rate, p.Calls.Side = draw.Between(0, trip/2), 0, 0, 1
 	p.Sync.Lease, p.Sync.Delay = draw.Between(4*trip, 10*trip), draw.Between(trip/8, trip)
@@ -169,10 +169,10 @@ func BackupReads(seed uint64) schedule.Schedule {
 	return s
 }
 
-// LeasesOnSlowDisks makes a schedule in which disks take so long that leases end within a few writes, and all members
-// read the keys of partitions of several masters. Nobody stops.
+// LeasesOnSlowDisks has the clients of LostMasters, and disks that take so long that leases end within a few writes;
+// all members read the keys of partitions of several masters. Nobody stops.
 func LeasesOnSlowDisks(seed uint64) schedule.Schedule {
-	s := LostMasters(seed)
+	s, _ := clientsOfLostMasters(seed)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 27)
 	trip := s.Environment.Retry
 	for i := range s.Environment.Disks {
@@ -181,7 +181,7 @@ func LeasesOnSlowDisks(seed uint64) schedule.Schedule {
 	p := s.Environment.Partitioned
 	p.Placement.Partitions, p.Placement.Faults = 2+draw.Below(2), 1
 	p.Sync.Lease, p.Sync.Delay = 2*trip, draw.Between(trip/8, trip)
-	p.FalseAlarms, p.Suspect, s.Faults = 0, 10*trip, nil
+	p.FalseAlarms, p.Suspect = 0, 10*trip
 	return s
 }
 

@@ -89,6 +89,13 @@ func LostMasters(seed uint64) schedule.Schedule {
 	return s
 }
 
+// clientsOfLostMasters is LostMasters without its faults, for schedules that have others, and when the first one was.
+func clientsOfLostMasters(seed uint64) (s schedule.Schedule, lost time.Duration) {
+	s = LostMasters(seed)
+	lost, s.Faults = s.Faults[0].At, nil
+	return s, lost
+}
+
 // MastersBack is LostMasters in which the former master comes back while another one recovers its term, who crashes
 // in turn; and disks are lost meanwhile, of witnesses and of members.
 func MastersBack(seed uint64) schedule.Schedule {
@@ -118,16 +125,16 @@ func SuspendedMasters(seed uint64) schedule.Schedule {
 	return s
 }
 
-// NoBackups is LostMasters with a master that has no backups: what its disk lacks when it starts again, witnesses have.
+// NoBackups has the clients of LostMasters, and a master that has no backups and crashes: what its disk lacks when it
+// starts again, witnesses have.
 func NoBackups(seed uint64) schedule.Schedule {
-	s := LostMasters(seed)
+	s, crash := clientsOfLostMasters(seed)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 11)
 	p, trip := s.Environment.Partitioned, s.Environment.Retry
 	p.Placement = membership.Placement{Partitions: 1, Alone: 1 + draw.Below(2)}
 	p.Suspect, p.FalseAlarms = 10*trip, 0
 	disk := draw.Between(trip/8, trip)
 	s.Environment.Disks[0] = schedule.Window{Low: disk, High: 2 * disk}
-	crash := s.Faults[0].At
 	s.Faults = []faults.Fault{{Kind: faults.Crash, Node: 0, At: crash, For: draw.Between(time.Millisecond, trip)}}
 	return s
 }

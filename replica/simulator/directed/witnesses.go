@@ -81,12 +81,12 @@ func ViewsToldToFew(seed uint64) schedule.Schedule {
 	return s
 }
 
-// WitnessesAskedTwice is LostMasters with witnesses whose disks are slow, and that get each message twice. Then all
-// lose power at once, and the master stays away.
+// WitnessesAskedTwice has the clients of LostMasters, and witnesses whose disks are slow, and that get each message
+// twice. Then all lose power at once, and the master stays away.
 func WitnessesAskedTwice(seed uint64) schedule.Schedule {
-	s := LostMasters(seed)
+	s, crash := clientsOfLostMasters(seed)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 19)
-	n, trip, crash := len(s.Environment.Network.Sites), s.Environment.Retry, s.Faults[0].At
+	n, trip := len(s.Environment.Network.Sites), s.Environment.Retry
 	s.Environment.Disks[0] = schedule.Window{Low: time.Millisecond, High: 2 * time.Millisecond}
 	for i := 1; i < n; i++ {
 		s.Environment.Disks[i] = schedule.Window{Low: trip / 4, High: trip}
@@ -99,12 +99,13 @@ func WitnessesAskedTwice(seed uint64) schedule.Schedule {
 	return s
 }
 
-// WitnessesRestarted is LostMasters with a master that is cut off, and goes on with clients at its site. While another
-// one takes its place, the witnesses stop and start again; then they are on the side of the first one.
+// WitnessesRestarted has the clients of LostMasters, and a master that is cut off, and goes on with clients at its
+// site. While another one takes its place, the witnesses stop and start again; then they are on the side of the first
+// one.
 func WitnessesRestarted(seed uint64) schedule.Schedule {
-	s := LostMasters(seed)
+	s, cut := clientsOfLostMasters(seed)
 	draw, twice := kernel.NewStream(seed, kernel.ForSchedule, 20), kernel.NewStream(seed, kernel.ForSchedule, 26)
-	n, trip, cut := len(s.Environment.Network.Sites), s.Environment.Retry, s.Faults[0].At
+	n, trip := len(s.Environment.Network.Sites), s.Environment.Retry
 	p := s.Environment.Partitioned
 	p.Suspect, p.FalseAlarms, p.Calls.Rate, p.Calls.Side = draw.Between(0, trip/2), 0, 0, 1
 	p.Sync.Lease = draw.Between(6*trip, 10*trip) // the next master does not serve before they end, and the life lasts
