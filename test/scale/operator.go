@@ -1,16 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // operator is the operator under test, a process of its own, so that what it uses is its own.
@@ -61,40 +60,21 @@ type usage struct {
 	resident, peak int           // memory in MiB
 }
 
-// ticksPerSecond is the unit of /proc/PID/stat: USER_HZ, which is 100 on every platform of Go.
-const ticksPerSecond = 100
-
 func (o *operator) usage() (u usage, err error) {
-	directory := filepath.Join("/proc", strconv.Itoa(o.command.Process.Pid))
-	stat, err := os.ReadFile(filepath.Join(directory, "stat"))
+	process, err := procfs.NewProc(o.command.Process.Pid)
 	if err != nil {
 		return u, fmt.Errorf("the operator has ended, its log is %s: %w", o.log.Name(), err)
 	}
-	// The name, which is in parentheses, may have spaces; utime and stime are the 12th and 13th after it.
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(fields) < 13 {
-		return u, fmt.Errorf("%s/stat is too short: %q", directory, stat)
-	}
-	for _, field := range fields[11:13] {
-		ticks, err := strconv.Atoi(field)
-		if err != nil {
-			return u, fmt.Errorf("%s/stat: %w", directory, err)
-		}
-		u.cpu += time.Duration(ticks) * time.Second / ticksPerSecond
-	}
-	status, err := os.Open(filepath.Join(directory, "status"))
+	stat, err := process.Stat()
 	if err != nil {
-		return u, err
+		return u, fmt.Errorf("what the operator has used: %w", err)
 	}
-	defer func() { _ = status.Close() }() // only read
-	for lines := bufio.NewScanner(status); lines.Scan(); {
-		var kib int
-		if _, err := fmt.Sscanf(lines.Text(), "VmRSS: %d kB", &kib); err == nil {
-			u.resident = kib >> 10
-		}
-		if _, err := fmt.Sscanf(lines.Text(), "VmHWM: %d kB", &kib); err == nil {
-			u.peak = kib >> 10
-		}
+	status, err := process.NewStatus()
+	if err != nil {
+		return u, fmt.Errorf("what the operator has used: %w", err)
 	}
-	return u, nil
+	return usage{
+		cpu:      time.Duration(stat.CPUTime() * float64(time.Second)),
+		resident: int(status.VmRSS >> 20), peak: int(status.VmHWM >> 20),
+	}, nil
 }
