@@ -19,7 +19,7 @@ import (
 // acceptor is the receiving end of the peers' connections.
 type acceptor struct {
 	transport *Transport
-	strangers strangers
+	strangers *strangers
 	refused   atomic.Pointer[string] // the latest refusal
 }
 

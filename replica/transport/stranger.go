@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -13,8 +14,6 @@ const (
 	// strangersByMember for each member of the view: each has a buffer and a goroutine.
 	mostStrangers     = 64
 	strangersByMember = 4
-	// tellStrangers is how often the log says that they were too many.
-	tellStrangers = time.Minute
 )
 
 // strangers are the connections of an acceptor whose other ends have not said who they are. Of too many, the one that
@@ -25,8 +24,14 @@ type strangers struct {
 
 	mutex   sync.Mutex
 	waiting []*stream // oldest first
-	closed  int       // since the log was told
-	told    time.Time
+	closed  int       // since the process began
+	told    rate.Sometimes
+}
+
+func newStrangers(members int, logger *zap.Logger) *strangers {
+	return &strangers{
+		most: mostStrangers + strangersByMember*members, logger: logger, told: rate.Sometimes{Interval: time.Minute},
+	}
 }
 
 func (s *strangers) add(stranger *stream) {
@@ -35,11 +40,11 @@ func (s *strangers) add(stranger *stream) {
 	if len(s.waiting) == s.most {
 		_ = s.waiting[0].connection.Close()
 		s.waiting = slices.Delete(s.waiting, 0, 1)
-		if s.closed++; time.Since(s.told) > tellStrangers {
+		s.closed++
+		s.told.Do(func() {
 			s.logger.Warn("Too many connections to the peer port don't say who they are; the oldest are closed",
-				zap.Int("closed", s.closed), zap.Int("most", s.most))
-			s.closed, s.told = 0, time.Now()
-		}
+				zap.Int("most", s.most), zap.Int("closed", s.closed))
+		})
 	}
 	s.waiting = append(s.waiting, stranger)
 }

@@ -145,9 +145,7 @@ func Start(o Options) (*Transport, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.cancel = cancel
-	a := &acceptor{transport: t, strangers: strangers{
-		most: mostStrangers + strangersByMember*len(o.View.Members), logger: o.Logger,
-	}}
+	a := &acceptor{transport: t, strangers: newStrangers(len(o.View.Members), o.Logger)}
 	t.tasks.Go(func() { a.run(ctx) })
 	for _, r := range t.remotes {
 		r.run(ctx)
