@@ -22,7 +22,8 @@ func newMemory(shards int) *memory {
 func (m *memory) grow(shards int) {
 	for len(m.shards) < shards {
 		seed := maphash.MakeSeed()
-		m.shards = append(m.shards, newMemoryShard(func(name []byte) uint32 { return uint32(maphash.Bytes(seed, name)) }))
+		hash := func(name []byte) uint32 { return uint32(maphash.Bytes(seed, name)) }
+		m.shards = append(m.shards, newMemoryShard(hash))
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 )
 
-// Records of one name, of any size, and names of one hash are different records, whichever of them is written or deleted
-// first; and what is deleted leaves its place.
+// Records of one name, of any size, and names of one hash are different records, whichever of them is written or
+// deleted first; and what is deleted leaves its place.
 func TestMemoryTellsRecordsApart(t *testing.T) {
 	m := newMemory(1)
 	shard := m.shards[0]

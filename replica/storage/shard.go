@@ -7,10 +7,10 @@ import (
 	"github.com/google/btree"
 )
 
-// memoryShard is the records of a shard in memory. The first byte of a record's key is its kind, as protocols have it,
-// and the rest its name. Records of one name, which are about one register as a rule, share a place: a protocol that has
-// two for each register pays once for finding it. The hash has no more bits than the number of a place, since a map pads
-// its entries: of a million names about a hundred share one with another name.
+// memoryShard is the records of a shard in memory. The first byte of a record's key, which has one, is its kind, as
+// protocols have it, and the rest its name. Records of one name, which are about one register as a rule, share a place:
+// a protocol that has two for each register pays once for finding it. The hash has no more bits than the number of a
+// place, since a map pads its entries: of a million names about a hundred share one with another name.
 type memoryShard struct {
 	places
 	hash   func(name []byte) uint32

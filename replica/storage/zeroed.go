@@ -11,8 +11,8 @@ import (
 var zeroes [256 << 10]byte
 
 // zeroed is a file system that fills logs with zeroes in front of what is appended to them (durable.FillAhead). The
-// database allocates the blocks of a log, which does not spare what zeroes do, and writes over old logs, which are there
-// only some time after a start: it takes what was a log of the same start and is in tables by now.
+// database allocates the blocks of a log, which does not spare what zeroes do, and writes over old logs, which are
+// there only some time after a start: it takes what was a log of the same start and is in tables by now.
 //
 // The zeroes behind the end are what is in such an old log, too: something that is no chunk of this one.
 type zeroed struct{ vfs.FS }

@@ -274,7 +274,9 @@ func (p *Protocol) takeBatch(o *object) {
 		}
 		b.commands = append(b.commands, command(op))
 	}
-	o.queue = o.queue[n:]
+	if o.queue = o.queue[n:]; len(o.queue) == 0 {
+		o.queue = nil // an object that rests keeps no request
+	}
 	o.mine = append(o.mine, b)
 }
 
