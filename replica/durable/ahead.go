@@ -6,9 +6,9 @@ import "github.com/cockroachdb/pebble/v2/vfs"
 // as one that is filled with zeroes in front of what is written, by as many at a time as step has: a larger one is
 // written less often, and an append waits while one is.
 //
-// An fdatasync of a file that grew, or in which blocks are written for the first time, writes what the file system notes
-// of that too, which is a commit of its journal if it has one; that of a file that is written over does not. To allocate
-// the blocks spares neither. Who reads the file must take zeroes for its end.
+// An fdatasync of a file that grew, or in which blocks are written for the first time, writes what the file system
+// notes of that too, which is a commit of its journal if it has one; that of a file that is written over does not. To
+// allocate the blocks spares neither. Who reads the file must take zeroes for its end.
 func FillAhead(file vfs.File, filled int64, step []byte) vfs.File {
 	return &aheadFile{File: file, filled: filled, step: step}
 }
