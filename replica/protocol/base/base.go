@@ -34,8 +34,8 @@ func New(name string, config protocol.Config, journal *protocol.Journal, known *
 }
 
 // firstOp is the number that a coordinator's questions count up from. It names the incarnation and the boot, so that an
-// answer to a question of an earlier process is never taken for one of this process; countBits count. After 65,536 starts
-// of a disk, numbers begin anew.
+// answer to a question of an earlier process is never taken for one of this process; countBits count. After 65,536
+// starts of a disk, numbers begin anew.
 func firstOp(c *protocol.Config, known *quorum.Incarnations) uint64 {
 	return uint64(known.Of(c.Self)&0xff)<<56 | uint64(c.Boot&(1<<bootBits-1))<<countBits
 }
