@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/wal"
 
@@ -20,7 +21,9 @@ const format = pebble.FormatValueSeparation
 
 // openDatabase opens a database; what fails then or later is told to f.
 func openDatabase(path string, o *Options, f *failure, adapt func(*pebble.Options)) (*pebble.DB, error) {
-	cache := pebble.NewCache(o.Cache / blocksOf)
+	// The database takes the room of tables in memory from its cache. There are two at most times: one is written to,
+	// and one is written out, or kept to be used again.
+	cache := pebble.NewCache(o.Cache/blocksOf + 2*memTable(o.Cache))
 	defer cache.Unref()
 	options := &pebble.Options{
 		FS:                          o.FileSystem,
@@ -41,6 +44,7 @@ func openDatabase(path string, o *Options, f *failure, adapt func(*pebble.Option
 			},
 		},
 	}
+	options.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return compression })
 	adapt(options)
 	machine := &watched{FS: options.FS}
 	options.FS = machine
@@ -78,6 +82,16 @@ func openDatabase(path string, o *Options, f *failure, adapt func(*pebble.Option
 
 // memTable is the size of a table in memory, of a store with so many bytes of cache.
 func memTable(cache int64) int64 { return min(max(cache/memTableOf, leastMemTable), mostMemTable) }
+
+// compression is tried on some blocks, and left out of the others where it wins little, as with random values: to try
+// each one costs a tenth of what reads and merges of tables do. Indexes are read more often than anything else.
+var compression = func() pebble.DBCompressionSettings {
+	profile := *sstable.SnappyCompression
+	profile.Name = "AdaptiveSnappy"
+	profile.OtherBlocks = sstable.NoCompression.OtherBlocks
+	profile.AdaptiveReductionCutoffPercent = profile.MinReductionPercent
+	return pebble.UniformDBCompressionSettings(&profile)
+}()
 
 func filters() (levels [7]pebble.LevelOptions) {
 	for i := range levels {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -20,9 +21,10 @@ import (
 // sustaining are the flags of `bench sustained`.
 type sustaining struct {
 	growing
-	share  float64
-	window time.Duration
-	memory string
+	share, rate float64
+	peak        time.Duration
+	window      time.Duration
+	memory      string
 }
 
 // measureSustained has a store with more data than memory answer a share of its peak for minutes, so that tables are
@@ -32,6 +34,10 @@ func measureSustained(ctx context.Context, args []string) error {
 	var err error
 	f.growing, err = parseStores("sustained", args, "5000000", func(set *flag.FlagSet) {
 		set.Float64Var(&f.share, "share", 0.7, "how much of the peak the open loop offers")
+		set.Float64Var(&f.rate, "rate", 0, "how many operations a second it offers instead, to compare versions "+
+			"under one load; 0: the share of the peak")
+		set.DurationVar(&f.peak, "peak", time.Minute, "how long the peak is measured; a peak is too high in whose time "+
+			"the tables that it writes are not merged, too")
 		set.DurationVar(&f.window, "window", 5*time.Minute, "how long it does")
 		set.StringVar(&f.memory, "memory", "2Gi", "the memory of a member: its cache and its heap are what they would "+
 			"be in a container of that limit; the pages of its files are the machine's")
@@ -49,8 +55,12 @@ func measureSustained(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("# %.0f%% of the peak for %s, three members of %s and their clients on one machine: %s\n\n", 100*f.share,
-		f.window, f.memory, machine())
+	load := fmt.Sprintf("%.0f%% of the peak", 100*f.share)
+	if f.rate > 0 {
+		load = fmt.Sprintf("%.0f operations/s", f.rate)
+	}
+	fmt.Printf("# %s for %s, three members of %s and their clients on one machine: %s\n\n", load, f.window, f.memory,
+		machine())
 	fmt.Printf("%d clients, values of %d random bytes, durability %s. A latency counts from when its operation was "+
 		"due.\n\n", f.clients[0], f.valueBytes, f.durabilities[0])
 	fmt.Println("| workload | store | keys | peak, operations/s | offered | answered | p50 ms | p99 ms | p99.9 ms | " +
@@ -77,6 +87,7 @@ func measureSustained(ctx context.Context, args []string) error {
 // sustain prints the row of a store.
 func (f sustaining) sustain(ctx context.Context, m mix, s store) error {
 	o := f.options(s, m)
+	o.Duration = f.peak
 	peak, err := bench.Run(ctx, o)
 	if err == nil {
 		err = f.data.add("bench sustained", s.name, m.name, f.durabilities[0], o, peak)
@@ -84,9 +95,9 @@ func (f sustaining) sustain(ctx context.Context, m mix, s store) error {
 	if err != nil {
 		return fmt.Errorf("peak: %w", err)
 	}
-	o.Rate, o.Duration = f.share*peak.Throughput(), f.window
-	fmt.Fprintf(os.Stderr, "%s, %s: peak %.0f/s; %.0f/s for %s\n", m.name, s.name, peak.Throughput(), o.Rate,
-		o.Duration)
+	o.Rate, o.Duration = cmp.Or(f.rate, f.share*peak.Throughput()), f.window
+	fmt.Fprintf(os.Stderr, "%s, %s: peak %.0f/s, CPU %s; %.0f/s for %s\n", m.name, s.name, peak.Throughput(),
+		peak.CPUPerOperation(), o.Rate, o.Duration)
 	r, err := bench.Run(ctx, o)
 	if err == nil {
 		err = f.data.add("bench sustained", s.name, m.name, f.durabilities[0], o, r)
