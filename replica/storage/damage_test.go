@@ -95,10 +95,16 @@ func (f files) find(pattern string) string {
 // keys of one fixture: commit i writes the i-th and replaces the common one.
 const halves = 30
 
+// valueOf is in a file of values, once it is not in a log alone, with every other commit, and in a table with the others.
+func valueOf(as string, i int) string {
+	value := fmt.Sprintf("value of %s %d", as, i)
+	return value + strings.Repeat(".", i%2*separatedBytes)
+}
+
 func acknowledge(t *testing.T, s *Store, from, to int, as string) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		put(t, s, i%3, uint64(i+1), set(fmt.Sprintf("key-%03d", i), fmt.Sprintf("value of %s %d", as, i)),
+		put(t, s, i%3, uint64(i+1), set(fmt.Sprintf("key-%03d", i), valueOf(as, i)),
 			protocol.Mutation{Key: []byte("common"), Value: fmt.Append(nil, i)})
 	}
 }
@@ -132,7 +138,7 @@ func state(s *Store) (all map[string]string, err error) {
 func after(commits int, as string) map[string]string {
 	all := map[string]string{}
 	for i := range commits {
-		all[fmt.Sprintf("%d/key-%03d", i%3, i)] = fmt.Sprintf("value of %s %d", as, i)
+		all[fmt.Sprintf("%d/key-%03d", i%3, i)] = valueOf(as, i)
 		all[fmt.Sprintf("%d/common", i%3)] = fmt.Sprint(i)
 	}
 	return all
@@ -323,6 +329,7 @@ var damagedFiles = []struct {
 	{"first log", "db/*.log", false},
 	{"later log", "db/*.log", true},
 	{"table", "db/*.sst", true},
+	{"values", "db/*.blob", true},
 	{"manifest", "db/MANIFEST-*", true},
 	{"marker", "db/marker.manifest.*", true},
 	{"format marker", "db/marker.format-version.*", true},

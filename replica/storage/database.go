@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -18,6 +19,21 @@ import (
 
 // format is that of the databases that this program writes.
 const format = pebble.FormatValueSeparation
+
+const (
+	// A value of separatedBytes or more is written into a file of values when its table in memory is written out. What is
+	// merged from then on is keys, and where their values are: with more data than memory, most of what merging writes
+	// would be values that did not change.
+	separatedBytes = 256
+	// valueFiles bounds in how many files of values those of neighbouring keys are: a merge that would leave them in
+	// more writes the values anew, in the order of their keys.
+	valueFiles = 10
+	// overwrittenValues is the part of all values in files that may be overwritten ones; above that, files that have most
+	// of them are written anew without them, unless they are younger than rewriteAfter: many of a young one will be
+	// overwritten soon.
+	overwrittenValues = 0.25
+	rewriteAfter      = time.Minute
+)
 
 // openDatabase opens a database; what fails then or later is told to f.
 func openDatabase(path string, o *Options, f *failure, adapt func(*pebble.Options)) (*pebble.DB, error) {
@@ -42,14 +58,26 @@ func openDatabase(path string, o *Options, f *failure, adapt func(*pebble.Option
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
 				f.set(fmt.Errorf("the disk is %w: %s: %w", durable.ErrDamaged, info.Path, info.Details))
 			},
+			// This one the database tells of in no other way.
+			BlobFileRewriteEnd: func(info pebble.BlobFileRewriteInfo) {
+				if info.Err != nil && !errors.Is(info.Err, pebble.ErrCancelledCompaction) {
+					f.set(fmt.Errorf("disk failed: write values anew: %w", info.Err))
+				}
+			},
 		},
+	}
+	options.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy {
+		return pebble.ValueSeparationPolicy{
+			Enabled: true, MinimumSize: separatedBytes, MaxBlobReferenceDepth: valueFiles,
+			TargetGarbageRatio: overwrittenValues, RewriteMinimumAge: rewriteAfter,
+		}
 	}
 	options.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return compression })
 	adapt(options)
 	machine := &watched{FS: options.FS}
-	options.FS = machine
+	options.FS = valuesChecked{machine}
 	if o.Durability == Sync {
-		options.FS = zeroed{machine}
+		options.FS = zeroed{options.FS}
 	}
 	type result struct {
 		db  *pebble.DB

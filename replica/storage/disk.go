@@ -314,10 +314,18 @@ func (d *disk) checked(key, stored []byte) ([]byte, error) {
 	return stored[:n], nil
 }
 
-func (s *diskShard) checked(key, stored []byte) []byte {
-	value, err := s.disk.checked(key, stored)
+// value is that of the record where an iterator is, not a copy.
+func (s *diskShard) value(iterator *pebble.Iterator) []byte {
+	stored, err := storedValue(iterator)
+	s.check(err)
+	value, err := s.disk.checked(iterator.Key(), stored)
 	s.check(err)
 	return value
+}
+
+func storedValue(iterator *pebble.Iterator) (value []byte, err error) {
+	defer foundDamaged(&err)
+	return iterator.ValueAndErr()
 }
 
 var (
@@ -364,7 +372,7 @@ func (s *diskShard) load(keys [][]byte, iterator *pebble.Iterator) {
 		}
 		var value []byte
 		if more && bytes.Equal(iterator.Key(), s.key) {
-			stored := s.checked(s.key, iterator.Value())
+			stored := s.value(iterator)
 			value = append(make([]byte, 0, len(stored)), stored...) // never nil, as in read
 		}
 		s.cache.put(key, value)
@@ -388,7 +396,7 @@ func (s *diskShard) Scan(after []byte, visit func(key, value []byte) bool) {
 	}
 	s.iterate(lower, func(iterator *pebble.Iterator) {
 		more := iterator.First()
-		for more && visit(iterator.Key()[prefixBytes:], s.checked(iterator.Key(), iterator.Value())) {
+		for more && visit(iterator.Key()[prefixBytes:], s.value(iterator)) {
 			more = iterator.Next()
 		}
 	})
@@ -399,9 +407,9 @@ func (s *diskShard) end() []byte {
 	return binary.BigEndian.AppendUint16(nil, binary.BigEndian.Uint16(s.prefix)+1)
 }
 
-// Remaining implements protocol.Sizer from the indexes of the tables. It leaves
-// out what is not in tables yet, at most memTables times memTable, and counts what is overwritten and not
-// compacted yet.
+// Remaining implements protocol.Sizer from the indexes of the tables, as exactly as one of their blocks, which may have
+// the keys of some hundred values. It leaves out what is not in tables yet, at most memTables times memTable, and counts
+// what is overwritten and not compacted yet.
 func (s *diskShard) Remaining(after []byte) uint64 {
 	bytes, err := s.disk.db.EstimateDiskUsage(slices.Concat(s.prefix, after), s.end())
 	s.check(err)

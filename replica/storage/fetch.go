@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/georegister/georegister/replica/durable"
 	"github.com/georegister/georegister/replica/protocol"
 )
 
@@ -106,7 +107,8 @@ func (s *diskShard) Collect() (keys []string) {
 }
 
 // find returns a copy of a record in the database by its whole key, or nil.
-func (d *disk) find(key []byte) ([]byte, error) {
+func (d *disk) find(key []byte) (value []byte, err error) {
+	defer foundDamaged(&err)
 	stored, closer, err := d.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
@@ -114,8 +116,17 @@ func (d *disk) find(key []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	value, err := d.checked(key, stored)
 	// Never nil, even when it is empty.
-	value = append(make([]byte, 0, len(value)), value...)
-	return value, errors.Join(err, closer.Close())
+	stored = append(make([]byte, 0, len(stored)), stored...)
+	if err := closer.Close(); err != nil {
+		return nil, err // the value is in a file of values, which could not be read: Get has not said so
+	}
+	return d.checked(key, stored)
+}
+
+// foundDamaged has an error say that the database panicked over what it read: it takes that for what it wrote.
+func foundDamaged(err *error) {
+	if reason := recover(); reason != nil {
+		*err = fmt.Errorf("%w: %v", durable.ErrDamaged, reason)
+	}
 }

@@ -108,8 +108,7 @@ func parseChunk(data []byte, at int, log uint32) (c chunk, ok bool) {
 	if c.kind < chunkFull || c.kind > chunkLast || binary.LittleEndian.Uint32(data[at+7:]) != log || c.next > end {
 		return chunk{}, false
 	}
-	sum := crc32.Checksum(data[at+6:c.next], castagnoli)
-	if (sum>>15|sum<<17)+0xa282ead8 != binary.LittleEndian.Uint32(data[at:]) {
+	if checksum(data[at+6:c.next]) != binary.LittleEndian.Uint32(data[at:]) {
 		return chunk{}, false
 	}
 	c.payload = data[body:c.next]
@@ -117,6 +116,12 @@ func parseChunk(data []byte, at int, log uint32) (c chunk, ok bool) {
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum is that of the database: a CRC that may itself be among the data of another one.
+func checksum(data []byte) uint32 {
+	sum := crc32.Checksum(data, castagnoli)
+	return (sum>>15 | sum<<17) + 0xa282ead8
+}
 
 func blockEnd(data []byte, at int) int { return min(len(data), (at/blockBytes+1)*blockBytes) }
 
