@@ -13,7 +13,7 @@ import (
 	"github.com/georegister/georegister/replica/storage"
 )
 
-// gatedFiles are files of which tables are read only while the gate is open.
+// gatedFiles are files of which tables, and the files of their values, are read only while the gate is open.
 type gatedFiles struct {
 	vfs.FS
 	gate *sync.RWMutex // held: it is closed
@@ -21,7 +21,7 @@ type gatedFiles struct {
 
 func (f gatedFiles) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 	file, err := f.FS.Open(name, options...)
-	if err == nil && strings.HasSuffix(name, ".sst") {
+	if extension := filepath.Ext(name); err == nil && (extension == ".sst" || extension == ".blob") {
 		file = gatedFile{file, f.gate}
 	}
 	return file, err
@@ -46,7 +46,7 @@ func newColdCluster(t *testing.T, protocol string) (c *cluster, gate *sync.RWMut
 	})
 	c.awaitVotes()
 	for i := range c.replicas {
-		c.write(i, "cold", "before")
+		c.write(i, "cold", strings.Repeat("before", 100)) // in a file of values: a start reads blocks of keys
 	}
 	filler := strings.Repeat("x", 512<<10)
 	for i, dir := range c.dirs { // until what was written before is in a table, and neither in a cache

@@ -95,7 +95,7 @@ func (f files) find(pattern string) string {
 // keys of one fixture: commit i writes the i-th and replaces the common one.
 const halves = 30
 
-// valueOf is in a file of values, once it is not in a log alone, with every other commit, and in a table with the others.
+// valueOf is, once it is not in a log alone, in a file of values for every other commit, and in a table for the others.
 func valueOf(as string, i int) string {
 	value := fmt.Sprintf("value of %s %d", as, i)
 	return value + strings.Repeat(".", i%2*separatedBytes)

@@ -21,16 +21,16 @@ import (
 const format = pebble.FormatValueSeparation
 
 const (
-	// A value of separatedBytes or more is written into a file of values when its table in memory is written out. What is
-	// merged from then on is keys, and where their values are: with more data than memory, most of what merging writes
-	// would be values that did not change.
+	// A value of separatedBytes or more is written into a file of values when its table in memory is written out. What
+	// is merged from then on is keys, and where their values are: with more data than memory, most of what merging
+	// writes would be values that did not change.
 	separatedBytes = 256
 	// valueFiles bounds in how many files of values those of neighbouring keys are: a merge that would leave them in
 	// more writes the values anew, in the order of their keys.
 	valueFiles = 10
-	// overwrittenValues is the part of all values in files that may be overwritten ones; above that, files that have most
-	// of them are written anew without them, unless they are younger than rewriteAfter: many of a young one will be
-	// overwritten soon.
+	// overwrittenValues is the part of all values in files that may be overwritten ones; above that, files that have
+	// most of them are written anew without them, unless they are younger than rewriteAfter: much of a young one may
+	// be overwritten soon.
 	overwrittenValues = 0.25
 	rewriteAfter      = time.Minute
 )

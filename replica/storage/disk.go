@@ -407,9 +407,9 @@ func (s *diskShard) end() []byte {
 	return binary.BigEndian.AppendUint16(nil, binary.BigEndian.Uint16(s.prefix)+1)
 }
 
-// Remaining implements protocol.Sizer from the indexes of the tables, as exactly as one of their blocks, which may have
-// the keys of some hundred values. It leaves out what is not in tables yet, at most memTables times memTable, and counts
-// what is overwritten and not compacted yet.
+// Remaining implements protocol.Sizer from the indexes of the tables, as exactly as one of their blocks, which may
+// have the keys of some hundred values. It leaves out what is not in tables yet, at most memTables times memTable, and
+// counts what is overwritten and not compacted yet.
 func (s *diskShard) Remaining(after []byte) uint64 {
 	bytes, err := s.disk.db.EstimateDiskUsage(slices.Concat(s.prefix, after), s.end())
 	s.check(err)

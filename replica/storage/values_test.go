@@ -143,6 +143,10 @@ func TestValuesThatCanNotBeWrittenAnewFailTheDisk(t *testing.T) {
 		if err := f.reason(); !errors.Is(err, c.want) || damaged(err) != damage || noted.Load() != damage {
 			t.Errorf("%s: %v, noted %v", name, err, noted.Load())
 		}
+		begun.Store(false) // it tries again and again
+		if err := db.Close(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

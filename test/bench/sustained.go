@@ -36,8 +36,8 @@ func measureSustained(ctx context.Context, args []string) error {
 		set.Float64Var(&f.share, "share", 0.7, "how much of the peak the open loop offers")
 		set.Float64Var(&f.rate, "rate", 0, "how many operations a second it offers instead, to compare versions "+
 			"under one load; 0: the share of the peak")
-		set.DurationVar(&f.peak, "peak", time.Minute, "how long the peak is measured; a peak is too high in whose time "+
-			"the tables that it writes are not merged, too")
+		set.DurationVar(&f.peak, "peak", time.Minute, "how long the peak is measured: it is too high where the "+
+			"tables that are written in that time are not merged in it")
 		set.DurationVar(&f.window, "window", 5*time.Minute, "how long it does")
 		set.StringVar(&f.memory, "memory", "2Gi", "the memory of a member: its cache and its heap are what they would "+
 			"be in a container of that limit; the pages of its files are the machine's")
