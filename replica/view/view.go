@@ -291,3 +291,8 @@ func (v View) FastQuorum(f int) int {
 	}
 	return max(len(v.Members)/2+f, v.Majority())
 }
+
+// ValidatedQuorum is the size of a fast quorum, coordinator included, where any minority may be lost and recovery looks
+// at what interferes (docs/protocols.md, EPaxos): all members but two, and no less than a majority. With up to seven
+// members that is EPaxos' f + ⌊(f + 1)/2⌋ (SOSP '13, section 4.3).
+func (v View) ValidatedQuorum() int { return max(len(v.Members)-2, v.Majority()) }

@@ -96,6 +96,8 @@ type Instance struct {
 	State         *KeyState `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`     // the sender executed it already: the state that followed
 	Seq           uint64    `protobuf:"varint,10,opt,name=seq,proto3" json:"seq,omitempty"`       // EPaxos: the order within a component
 	Alone         bool      `protobuf:"varint,11,opt,name=alone,proto3" json:"alone,omitempty"`   // PreAccept: one fast quorum alone is asked, so a fast commit has what it adds
+	Noted         *Noted    `protobuf:"bytes,12,opt,name=noted,proto3" json:"noted,omitempty"`    // on disk, once a ballot of a recovery may have replaced it
+	Rivals        []*Rival  `protobuf:"bytes,13,rep,name=rivals,proto3" json:"rivals,omitempty"`  // ValidateOK
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -207,6 +209,127 @@ func (x *Instance) GetAlone() bool {
 	return false
 }
 
+func (x *Instance) GetNoted() *Noted {
+	if x != nil {
+		return x.Noted
+	}
+	return nil
+}
+
+func (x *Instance) GetRivals() []*Rival {
+	if x != nil {
+		return x.Rivals
+	}
+	return nil
+}
+
+// Noted is what a member told of an update when it pre-accepted or validated it.
+type Noted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deps          []*InstanceID          `protobuf:"bytes,1,rep,name=deps,proto3" json:"deps,omitempty"`
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Noted) Reset() {
+	*x = Noted{}
+	mi := &file_api_peer_v1_instance_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Noted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Noted) ProtoMessage() {}
+
+func (x *Noted) ProtoReflect() protoreflect.Message {
+	mi := &file_api_peer_v1_instance_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Noted.ProtoReflect.Descriptor instead.
+func (*Noted) Descriptor() ([]byte, []int) {
+	return file_api_peer_v1_instance_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Noted) GetDeps() []*InstanceID {
+	if x != nil {
+		return x.Deps
+	}
+	return nil
+}
+
+func (x *Noted) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+// Rival is an instance that interferes with one that is validated, where neither depends on the other: if the one has
+// been committed on the fast path, this one never is, but as a no-op.
+type Rival struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *InstanceID            `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Committed     bool                   `protobuf:"varint,2,opt,name=committed,proto3" json:"committed,omitempty"` // it is, and so the other one was not
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rival) Reset() {
+	*x = Rival{}
+	mi := &file_api_peer_v1_instance_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rival) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rival) ProtoMessage() {}
+
+func (x *Rival) ProtoReflect() protoreflect.Message {
+	mi := &file_api_peer_v1_instance_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rival.ProtoReflect.Descriptor instead.
+func (*Rival) Descriptor() ([]byte, []int) {
+	return file_api_peer_v1_instance_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Rival) GetId() *InstanceID {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *Rival) GetCommitted() bool {
+	if x != nil {
+		return x.Committed
+	}
+	return false
+}
+
 // InstanceID names an instance of a key's commands: the writer's number-th, counting from 1.
 type InstanceID struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -218,7 +341,7 @@ type InstanceID struct {
 
 func (x *InstanceID) Reset() {
 	*x = InstanceID{}
-	mi := &file_api_peer_v1_instance_proto_msgTypes[1]
+	mi := &file_api_peer_v1_instance_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -230,7 +353,7 @@ func (x *InstanceID) String() string {
 func (*InstanceID) ProtoMessage() {}
 
 func (x *InstanceID) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_instance_proto_msgTypes[1]
+	mi := &file_api_peer_v1_instance_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -243,7 +366,7 @@ func (x *InstanceID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceID.ProtoReflect.Descriptor instead.
 func (*InstanceID) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_instance_proto_rawDescGZIP(), []int{1}
+	return file_api_peer_v1_instance_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *InstanceID) GetWriter() uint64 {
@@ -278,7 +401,7 @@ type KeyState struct {
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_api_peer_v1_instance_proto_msgTypes[2]
+	mi := &file_api_peer_v1_instance_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -290,7 +413,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_instance_proto_msgTypes[2]
+	mi := &file_api_peer_v1_instance_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -303,7 +426,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_instance_proto_rawDescGZIP(), []int{2}
+	return file_api_peer_v1_instance_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *KeyState) GetPrevious() *RegisterRecord {
@@ -357,17 +480,20 @@ func (x *KeyState) GetSeq() uint64 {
 
 // Executed says that a writer's instances up to id.number are executed, and what the last one answered.
 type Executed struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            *InstanceID            `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Answers       []*Answer              `protobuf:"bytes,2,rep,name=answers,proto3" json:"answers,omitempty"`
-	Reads         uint64                 `protobuf:"varint,3,opt,name=reads,proto3" json:"reads,omitempty"` // of the writer's latest instances, how many only read
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Id      *InstanceID            `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Answers []*Answer              `protobuf:"bytes,2,rep,name=answers,proto3" json:"answers,omitempty"`
+	Reads   uint64                 `protobuf:"varint,3,opt,name=reads,proto3" json:"reads,omitempty"` // of the writer's latest instances, how many only read
+	// How many before those changed nothing either: they are no-ops, or reads before one. So the latest that changed
+	// something is number - reads - idle.
+	Idle          uint64 `protobuf:"varint,4,opt,name=idle,proto3" json:"idle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Executed) Reset() {
 	*x = Executed{}
-	mi := &file_api_peer_v1_instance_proto_msgTypes[3]
+	mi := &file_api_peer_v1_instance_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -379,7 +505,7 @@ func (x *Executed) String() string {
 func (*Executed) ProtoMessage() {}
 
 func (x *Executed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_instance_proto_msgTypes[3]
+	mi := &file_api_peer_v1_instance_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -392,7 +518,7 @@ func (x *Executed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Executed.ProtoReflect.Descriptor instead.
 func (*Executed) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_instance_proto_rawDescGZIP(), []int{3}
+	return file_api_peer_v1_instance_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Executed) GetId() *InstanceID {
@@ -416,11 +542,18 @@ func (x *Executed) GetReads() uint64 {
 	return 0
 }
 
+func (x *Executed) GetIdle() uint64 {
+	if x != nil {
+		return x.Idle
+	}
+	return 0
+}
+
 var File_api_peer_v1_instance_proto protoreflect.FileDescriptor
 
 const file_api_peer_v1_instance_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/peer/v1/instance.proto\x12\x13georegister.peer.v1\x1a\x1aapi/peer/v1/register.proto\"\xcc\x03\n" +
+	"\x1aapi/peer/v1/instance.proto\x12\x13georegister.peer.v1\x1a\x1aapi/peer/v1/register.proto\"\xb2\x04\n" +
 	"\bInstance\x12/\n" +
 	"\x02id\x18\x01 \x01(\v2\x1f.georegister.peer.v1.InstanceIDR\x02id\x12\x16\n" +
 	"\x06ballot\x18\x02 \x01(\x04R\x06ballot\x12'\n" +
@@ -433,7 +566,15 @@ const file_api_peer_v1_instance_proto_rawDesc = "" +
 	"\x05state\x18\t \x01(\v2\x1d.georegister.peer.v1.KeyStateR\x05state\x12\x10\n" +
 	"\x03seq\x18\n" +
 	" \x01(\x04R\x03seq\x12\x14\n" +
-	"\x05alone\x18\v \x01(\bR\x05alone\"<\n" +
+	"\x05alone\x18\v \x01(\bR\x05alone\x120\n" +
+	"\x05noted\x18\f \x01(\v2\x1a.georegister.peer.v1.NotedR\x05noted\x122\n" +
+	"\x06rivals\x18\r \x03(\v2\x1a.georegister.peer.v1.RivalR\x06rivals\"N\n" +
+	"\x05Noted\x123\n" +
+	"\x04deps\x18\x01 \x03(\v2\x1f.georegister.peer.v1.InstanceIDR\x04deps\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\"V\n" +
+	"\x05Rival\x12/\n" +
+	"\x02id\x18\x01 \x01(\v2\x1f.georegister.peer.v1.InstanceIDR\x02id\x12\x1c\n" +
+	"\tcommitted\x18\x02 \x01(\bR\tcommitted\"<\n" +
 	"\n" +
 	"InstanceID\x12\x16\n" +
 	"\x06writer\x18\x01 \x01(\x06R\x06writer\x12\x16\n" +
@@ -445,11 +586,12 @@ const file_api_peer_v1_instance_proto_rawDesc = "" +
 	"\bsessions\x18\x04 \x03(\v2\x1c.georegister.peer.v1.SessionR\bsessions\x12\x18\n" +
 	"\ahorizon\x18\x05 \x01(\x03R\ahorizon\x12'\n" +
 	"\x0fhorizon_session\x18\x06 \x01(\x06R\x0ehorizonSession\x12\x10\n" +
-	"\x03seq\x18\a \x01(\x04R\x03seq\"\x88\x01\n" +
+	"\x03seq\x18\a \x01(\x04R\x03seq\"\x9c\x01\n" +
 	"\bExecuted\x12/\n" +
 	"\x02id\x18\x01 \x01(\v2\x1f.georegister.peer.v1.InstanceIDR\x02id\x125\n" +
 	"\aanswers\x18\x02 \x03(\v2\x1b.georegister.peer.v1.AnswerR\aanswers\x12\x14\n" +
-	"\x05reads\x18\x03 \x01(\x04R\x05reads*a\n" +
+	"\x05reads\x18\x03 \x01(\x04R\x05reads\x12\x12\n" +
+	"\x04idle\x18\x04 \x01(\x04R\x04idle*a\n" +
 	"\x06Status\x12\b\n" +
 	"\x04NONE\x10\x00\x12\t\n" +
 	"\x05HEARD\x10\x01\x12\x10\n" +
@@ -471,35 +613,41 @@ func file_api_peer_v1_instance_proto_rawDescGZIP() []byte {
 }
 
 var file_api_peer_v1_instance_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_peer_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_api_peer_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_api_peer_v1_instance_proto_goTypes = []any{
 	(Status)(0),            // 0: georegister.peer.v1.Status
 	(*Instance)(nil),       // 1: georegister.peer.v1.Instance
-	(*InstanceID)(nil),     // 2: georegister.peer.v1.InstanceID
-	(*KeyState)(nil),       // 3: georegister.peer.v1.KeyState
-	(*Executed)(nil),       // 4: georegister.peer.v1.Executed
-	(*Command)(nil),        // 5: georegister.peer.v1.Command
-	(*Answer)(nil),         // 6: georegister.peer.v1.Answer
-	(*RegisterRecord)(nil), // 7: georegister.peer.v1.RegisterRecord
-	(*Session)(nil),        // 8: georegister.peer.v1.Session
+	(*Noted)(nil),          // 2: georegister.peer.v1.Noted
+	(*Rival)(nil),          // 3: georegister.peer.v1.Rival
+	(*InstanceID)(nil),     // 4: georegister.peer.v1.InstanceID
+	(*KeyState)(nil),       // 5: georegister.peer.v1.KeyState
+	(*Executed)(nil),       // 6: georegister.peer.v1.Executed
+	(*Command)(nil),        // 7: georegister.peer.v1.Command
+	(*Answer)(nil),         // 8: georegister.peer.v1.Answer
+	(*RegisterRecord)(nil), // 9: georegister.peer.v1.RegisterRecord
+	(*Session)(nil),        // 10: georegister.peer.v1.Session
 }
 var file_api_peer_v1_instance_proto_depIdxs = []int32{
-	2,  // 0: georegister.peer.v1.Instance.id:type_name -> georegister.peer.v1.InstanceID
+	4,  // 0: georegister.peer.v1.Instance.id:type_name -> georegister.peer.v1.InstanceID
 	0,  // 1: georegister.peer.v1.Instance.status:type_name -> georegister.peer.v1.Status
-	2,  // 2: georegister.peer.v1.Instance.deps:type_name -> georegister.peer.v1.InstanceID
-	5,  // 3: georegister.peer.v1.Instance.commands:type_name -> georegister.peer.v1.Command
-	6,  // 4: georegister.peer.v1.Instance.answers:type_name -> georegister.peer.v1.Answer
-	3,  // 5: georegister.peer.v1.Instance.state:type_name -> georegister.peer.v1.KeyState
-	7,  // 6: georegister.peer.v1.KeyState.previous:type_name -> georegister.peer.v1.RegisterRecord
-	4,  // 7: georegister.peer.v1.KeyState.executed:type_name -> georegister.peer.v1.Executed
-	8,  // 8: georegister.peer.v1.KeyState.sessions:type_name -> georegister.peer.v1.Session
-	2,  // 9: georegister.peer.v1.Executed.id:type_name -> georegister.peer.v1.InstanceID
-	6,  // 10: georegister.peer.v1.Executed.answers:type_name -> georegister.peer.v1.Answer
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	4,  // 2: georegister.peer.v1.Instance.deps:type_name -> georegister.peer.v1.InstanceID
+	7,  // 3: georegister.peer.v1.Instance.commands:type_name -> georegister.peer.v1.Command
+	8,  // 4: georegister.peer.v1.Instance.answers:type_name -> georegister.peer.v1.Answer
+	5,  // 5: georegister.peer.v1.Instance.state:type_name -> georegister.peer.v1.KeyState
+	2,  // 6: georegister.peer.v1.Instance.noted:type_name -> georegister.peer.v1.Noted
+	3,  // 7: georegister.peer.v1.Instance.rivals:type_name -> georegister.peer.v1.Rival
+	4,  // 8: georegister.peer.v1.Noted.deps:type_name -> georegister.peer.v1.InstanceID
+	4,  // 9: georegister.peer.v1.Rival.id:type_name -> georegister.peer.v1.InstanceID
+	9,  // 10: georegister.peer.v1.KeyState.previous:type_name -> georegister.peer.v1.RegisterRecord
+	6,  // 11: georegister.peer.v1.KeyState.executed:type_name -> georegister.peer.v1.Executed
+	10, // 12: georegister.peer.v1.KeyState.sessions:type_name -> georegister.peer.v1.Session
+	4,  // 13: georegister.peer.v1.Executed.id:type_name -> georegister.peer.v1.InstanceID
+	8,  // 14: georegister.peer.v1.Executed.answers:type_name -> georegister.peer.v1.Answer
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_api_peer_v1_instance_proto_init() }
@@ -514,7 +662,7 @@ func file_api_peer_v1_instance_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_peer_v1_instance_proto_rawDesc), len(file_api_peer_v1_instance_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   4,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

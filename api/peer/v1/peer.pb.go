@@ -48,6 +48,8 @@ const (
 	Kind_PREPARE       Kind = 16
 	Kind_PREPARE_OK    Kind = 17
 	Kind_NACK          Kind = 18
+	Kind_VALIDATE      Kind = 19 // EPaxos: which instances say that the fast path was not taken?
+	Kind_VALIDATE_OK   Kind = 20
 	// A member whose disk is lost comes back (docs/design.md, lost disks).
 	Kind_JOIN_QUERY       Kind = 30
 	Kind_JOIN_QUERY_REPLY Kind = 31
@@ -141,6 +143,8 @@ var (
 		16:  "PREPARE",
 		17:  "PREPARE_OK",
 		18:  "NACK",
+		19:  "VALIDATE",
+		20:  "VALIDATE_OK",
 		30:  "JOIN_QUERY",
 		31:  "JOIN_QUERY_REPLY",
 		32:  "ADOPT",
@@ -216,6 +220,8 @@ var (
 		"PREPARE":           16,
 		"PREPARE_OK":        17,
 		"NACK":              18,
+		"VALIDATE":          19,
+		"VALIDATE_OK":       20,
 		"JOIN_QUERY":        30,
 		"JOIN_QUERY_REPLY":  31,
 		"ADOPT":             32,
@@ -862,7 +868,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\bfragment\x18\x18 \x01(\v2\x1d.georegister.peer.v1.FragmentR\bfragment\x12\x14\n" +
 	"\x05start\x18\x19 \x01(\x06R\x05start\x12\x18\n" +
 	"\abatches\x18\x1a \x01(\x04R\abatches\x12;\n" +
-	"\tpositions\x18\x1b \x03(\v2\x1d.georegister.peer.v1.PositionR\tpositions*\x98\t\n" +
+	"\tpositions\x18\x1b \x03(\v2\x1d.georegister.peer.v1.PositionR\tpositions*\xb7\t\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05READ1\x10\x01\x12\x0f\n" +
@@ -888,7 +894,9 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\aPREPARE\x10\x10\x12\x0e\n" +
 	"\n" +
 	"PREPARE_OK\x10\x11\x12\b\n" +
-	"\x04NACK\x10\x12\x12\x0e\n" +
+	"\x04NACK\x10\x12\x12\f\n" +
+	"\bVALIDATE\x10\x13\x12\x0f\n" +
+	"\vVALIDATE_OK\x10\x14\x12\x0e\n" +
 	"\n" +
 	"JOIN_QUERY\x10\x1e\x12\x14\n" +
 	"\x10JOIN_QUERY_REPLY\x10\x1f\x12\t\n" +

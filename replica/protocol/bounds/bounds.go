@@ -118,6 +118,13 @@ func (c *check) instance(i *peerv1.Instance) {
 	for _, d := range i.Deps {
 		c.of(d.GetNumber())
 	}
+	for _, d := range i.GetNoted().GetDeps() {
+		c.of(d.GetNumber())
+	}
+	c.of(i.GetNoted().GetSeq())
+	for _, r := range i.Rivals {
+		c.of(r.GetId().GetNumber())
+	}
 	c.answers(i.Answers)
 	c.state(i.State)
 }
@@ -128,7 +135,7 @@ func (c *check) state(s *peerv1.KeyState) {
 	}
 	c.of(s.GetPrevious().GetTimestamp(), s.GetPrevious().GetRmws(), s.Count, s.Seq)
 	for _, e := range s.Executed {
-		c.of(e.GetId().GetNumber(), e.Reads)
+		c.of(e.GetId().GetNumber(), e.Reads, e.Idle)
 		c.answers(e.Answers)
 	}
 }

@@ -31,7 +31,7 @@ var (
 	registerRecord = fields{1: count, 2: fixed, 3: count, 4: number, 5: bytes}
 	instanceID     = fields{1: fixed, 2: count}
 	answer         = fields{1: number, 2: bytes, 3: bytes, 4: number, 5: count, 6: fixed, 7: count}
-	executed       = fields{1: message(instanceID), 2: message(answer), 3: count}
+	executed       = fields{1: message(instanceID), 2: message(answer), 3: count, 4: count}
 	done           = fields{1: number, 2: message(answer)}
 	session        = fields{1: number, 2: number, 3: number, 4: message(done)}
 	keyState       = fields{

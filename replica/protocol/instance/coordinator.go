@@ -16,6 +16,7 @@ type phase uint8
 const (
 	preAccepting phase = iota + 1 // algorithm 3, from line 2: peers add the dependencies that they know of
 	preparing                     // algorithm 5: peers are asked what they know of the instance
+	validating                    // a recovery asks what interferes with the initial attributes (validate.go)
 	accepting                     // algorithm 3, from line 13: a majority accepts the attributes
 	committed                     // algorithm 3, from line 19: everyone is told, and executes
 	preempted                     // another member recovers the instance, and sends the outcome
@@ -37,7 +38,11 @@ type coordination struct {
 	alone      bool         // PreAccept went to one fast quorum, and to nobody else: see merges
 	unordered  bool         // members of the fast quorum know a smaller seq than was committed: see answerCommitted
 	agreements quorum.Tally // the members that agreed to a commit on the fast path (instance.agreed)
-	replies    []reply      // to the present question, if it is PreAccept or Prepare
+	replies    []reply      // to the present question, if it is PreAccept, Prepare or Validate
+	candidate  attributes   // what is validated
+	acceptOp   uint64       // number of this member's Accept of its own instance
+	accepts    quorum.Tally // the answers to it, also after the commit
+	overtaken  bool         // another member recovers the instance, or has
 
 	// Answers of the commands, from an execution here or elsewhere; nil: unknown; no answers: a no-op.
 	outcome   *peerv1.Executed
@@ -74,9 +79,12 @@ func (p *coordinator) propose(o *object) {
 		for _, r := range d.requests {
 			i.commands = append(i.commands, command(r.Operation))
 		}
-		i.deps = o.depsOf(i)
+		i.deps = o.depsOf(i, false)
 		i.base = p.load(o.key)
 		i.seq = p.seqOf(i)
+		if p.validates() {
+			i.deps, i.seq = p.initial(i)
+		}
 		for _, j := range o.instances { // after a restart one of the lane's may be left, be it a read
 			if j.id.writer == writer && j != i {
 				i.seq = max(i.seq, j.seq+1)
@@ -139,10 +147,15 @@ func (p *coordinator) commitMerged(d *coordination, merged *attributes) {
 func (p *coordinator) accept(d *coordination, a attributes) {
 	silent := d.phase == preAccepting && d.asked.Wide() // somebody near is
 	p.enter(d, accepting)
+	p.keepVote(d.instance)
 	d.attributes = a
 	d.status, d.instance.ballot, d.accepted = peerv1.Status_ACCEPTED, d.ballot, d.ballot
 	p.saveInstance(d.instance)
 	to := p.AskQuorum(&d.asked)
+	if p.validates() && d.own {
+		d.acceptOp = d.op
+		to = d.asked.Ask(&p.Config, p.Now, p.Config.View.Majority()) // one more: see acceptedWidely
+	}
 	if silent {
 		to = p.AskAll(&d.asked)
 	}
@@ -256,6 +269,8 @@ func (o *object) inLane(w register.Writer) *coordination {
 func (p *coordinator) question(d *coordination) *peerv1.Message {
 	kind, tells := questions[d.phase]
 	switch {
+	case d.phase == validating:
+		return p.validation(d)
 	case !tells:
 		return p.query(d.instance, d.op, d.ballot)
 	case d.phase == committed && d.status != peerv1.Status_COMMITTED && d.forgotten:
@@ -286,6 +301,7 @@ func (p *coordinator) catchUp(d *coordination, from view.MemberID) {
 	if !d.own || d.phase == committed {
 		return
 	}
+	d.overtaken = true
 	p.enter(d, committed)
 	d.asked.Ask(&p.Config, p.Now, 0) // when to ask everyone
 	p.Send(from, p.question(d))
@@ -384,6 +400,7 @@ func (p *coordinator) learnCommit(i *instance, m *peerv1.Message) {
 	i.adopt(m)
 	i.status = peerv1.Status_COMMITTED
 	if d := i.coordination; d != nil && d.phase != committed {
+		d.overtaken = true
 		p.enter(d, committed) // another member finished it
 		p.AskAll(&d.asked)
 	}

@@ -11,7 +11,8 @@
 //   - clients (clients.go): the requests of this member's clients, and their answers
 //   - coordinator (coordinator.go): it proposes the commands of a key in instances (algorithm 3), and commits them by the
 //     rules of fast.go
-//   - recovery (recover.go): it brings an instance to its end that somebody waits for too long (algorithm 5)
+//   - recovery (recover.go): it brings an instance to its end that somebody waits for too long (algorithm 5); where what
+//     it heard does not tell, it looks at what interferes (validate.go)
 //
 // Core is the whole: messages and time, and what goes on over changes of the view (resume.go).
 package instance
@@ -61,7 +62,7 @@ func New(b *base.Base, options Options) *Core {
 		objects: map[string]*object{},
 		live:    list.New(),
 	}
-	b.Incarnations.Tolerate(b.Config.Faults)
+	b.Incarnations.SizeFast(s.fastQuorum(b.Config.View))
 	s.loadInstances()
 	return &Core{recovery: recovery{coordinator{s, acceptor{s}, executor{store: s}, clients{s}}}}
 }
@@ -87,9 +88,9 @@ func (p *Core) Receive(from view.MemberID, m *peerv1.Message) {
 	}
 	o := p.object(m.Key)
 	switch m.Kind {
-	case peerv1.Kind_PRE_ACCEPT, peerv1.Kind_ACCEPT, peerv1.Kind_PREPARE:
+	case peerv1.Kind_PRE_ACCEPT, peerv1.Kind_ACCEPT, peerv1.Kind_PREPARE, peerv1.Kind_VALIDATE:
 		p.onQuestion(o, from, m)
-	case peerv1.Kind_PRE_ACCEPT_OK, peerv1.Kind_ACCEPT_OK, peerv1.Kind_PREPARE_OK, peerv1.Kind_NACK:
+	case peerv1.Kind_PRE_ACCEPT_OK, peerv1.Kind_ACCEPT_OK, peerv1.Kind_PREPARE_OK, peerv1.Kind_VALIDATE_OK, peerv1.Kind_NACK:
 		p.onAnswer(o, from, m)
 	case peerv1.Kind_COMMIT:
 		p.onCommit(o, from, m)

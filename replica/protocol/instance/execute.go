@@ -179,11 +179,19 @@ func (p *executor) executeInstance(i *instance) {
 			kept.Reads = min(last.Reads, last.Id.Number-i.id.number) // what reads may leave out ends with it
 		}
 	}
+	update := lastUpdate(o.execution(i.id.writer))
+	if len(i.commands) > 0 && !i.reads() {
+		update = max(update, i.id.number)
+	}
+	kept.Idle = kept.Id.Number - kept.Reads - update
 	setExecuted(state, kept)
 	o.state = state
 	p.saveState(o)
 	p.conclude(i, execution)
 }
+
+// lastUpdate is the number of the writer's latest instance that changed something; 0: there is none.
+func lastUpdate(e *peerv1.Executed) uint64 { return e.GetId().GetNumber() - e.GetReads() - e.GetIdle() }
 
 // execution is what executing one instance leaves in the state of its key, in one allocation.
 type execution struct {
@@ -248,6 +256,7 @@ func (p *executor) conclude(i *instance, e *peerv1.Executed) {
 	default:
 		d.outcome = e
 		if d.phase != committed {
+			d.overtaken = true
 			p.enter(d, committed)
 			p.AskAll(&d.asked)
 		}

@@ -35,10 +35,12 @@ type reply struct {
 	status   peerv1.Status
 	accepted uint64
 	agreed   bool
+	rivals   []*peerv1.Rival // to Validate
 }
 
 func replyOf(from view.MemberID, m *peerv1.Message) reply {
-	return reply{attributesOf(m), from, m.Instance.Status, m.Instance.AcceptedBallot, m.Instance.Agreed}
+	i := m.Instance
+	return reply{attributesOf(m), from, i.Status, i.AcceptedBallot, i.Agreed, i.Rivals}
 }
 
 // hear notes what a member's present disk said to the present question. It replaces what a lost disk said.

@@ -123,6 +123,7 @@ type instance struct {
 	// them: the coordinator may have committed with them. They are the initial attributes, that is, those of PreAccept as
 	// its coordinator sent it, or, where one fast quorum is asked alone, those that it made of them (merges).
 	agreed    bool
+	noted     *vote  // what this member told of it before it accepted it (keepVote)
 	since     uint64 // the epoch in which this member, or one whose state it took, first knew of it; 0: unknown
 	slot      []byte // the key of its record; nil: it has none
 	size      int    // of the record
@@ -188,7 +189,9 @@ func (o *object) number(w register.Writer) uint64 {
 // less the instance itself and what its own writer issued later. All interfere but reads with reads. A read that is
 // executed here needs nobody to come after it: whatever it depends on is committed, and its coordinator may return that
 // or something newer.
-func (o *object) depsOf(i *instance) vector {
+//
+// With known, what this replica knows by name alone is left out, and so are no-ops that are not executed here.
+func (o *object) depsOf(i *instance, known bool) vector {
 	reads := i.reads()
 	v := make(vector, 0, len(o.state.Executed)+len(o.instances))
 	for _, e := range o.state.Executed {
@@ -197,7 +200,7 @@ func (o *object) depsOf(i *instance) vector {
 		v.add(id)
 	}
 	for _, j := range o.instances {
-		if !reads || !j.reads() {
+		if (!reads || !j.reads()) && (!known || j.known()) {
 			v.add(j.id)
 		}
 	}

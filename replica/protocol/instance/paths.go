@@ -23,6 +23,8 @@ const (
 	pathRecoverFast      = "recover.fast"      // a fast commit may have been
 	pathRecoverWait      = "recover.wait"      // a fast commit may have been, and too few can say of what
 	pathRecoverNoOp      = "recover.no-op"     // nobody knows the commands
+	pathRecoverValidate  = "recover.validate"  // a fast commit may have been, and what interferes tells
+	pathRecoverRivals    = "recover.rivals"    // what interferes says that it was not
 	pathRecoverPreempted = "recover.preempted" // another member recovers it
 	pathStateInstalled   = "state.installed"   // the key's state was taken from a member that is ahead
 )
@@ -37,6 +39,11 @@ func Paths(commands string) []string {
 
 // FewFaultsPaths lists what is taken besides where fewer than any minority may be lost.
 func FewFaultsPaths() []string { return []string{pathRecoverWait} }
+
+// ValidatedPaths lists what EPaxos' recoveries take besides where any minority of more than three members may be lost.
+func ValidatedPaths() []string {
+	return []string{pathRecoverValidate, pathRecoverRivals, pathRecoverWait}
+}
 
 // PathsWithoutRegisters lists what reads and writes take besides where they are commands too.
 func PathsWithoutRegisters(commands string) []string {

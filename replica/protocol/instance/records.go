@@ -40,6 +40,9 @@ func (p *store) saveState(o *object) {
 func (p *store) saveInstance(i *instance) {
 	record := p.about(i, peerv1.Kind_KIND_UNSPECIFIED)
 	record.Epoch = i.since
+	if i.noted != nil && i.status == peerv1.Status_ACCEPTED {
+		record.Instance.Noted = &peerv1.Noted{Deps: p.names(i.noted.deps), Seq: i.noted.seq}
+	}
 	raw := p.Encode(record, "an instance", i.object.key)
 	if i.slot == nil {
 		i.slot = p.slots.take()
@@ -109,6 +112,9 @@ func (p *store) loadInstances() {
 		i.adopt(m)
 		i.status, i.ballot, i.accepted = m.Instance.Status, m.Instance.Ballot, m.Instance.AcceptedBallot
 		i.since, i.slot, i.size, i.restored = m.Epoch, slot, len(raw), true
+		if n := m.Instance.Noted; n != nil {
+			i.noted = &vote{vectorOf(n.Deps), n.Seq}
+		}
 		p.restored++
 		// Votes of an instance are all of the epoch in which it was pre-accepted. Once a change has settled what was
 		// committed by them, they say nothing of other members' agreement (docs/protocols.md, changes of the view).

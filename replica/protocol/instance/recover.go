@@ -27,7 +27,7 @@ func (p *recovery) recover(i *instance) {
 	}
 	p.enter(d, preparing)
 	d.ballot = ballotAfter(max(i.ballot, i.seen), p.Config.Self)
-	d.hear(reply{i.attributes, p.Config.Self, i.status, i.accepted, i.agreed})
+	d.hear(p.own(d))
 	i.ballot = d.ballot
 	p.saveInstance(i)
 	p.SendAllDurably(p.AskAll(&d.asked), p.question(d))
@@ -41,7 +41,13 @@ func ballotAfter(b uint64, self view.MemberID) uint64 { return (b>>16+1)<<16 | u
 // onAnswer counts an answer to the question of a coordination's present phase.
 func (p *recovery) onAnswer(o *object, from view.MemberID, m *peerv1.Message) {
 	i := o.find(idOf(m.Instance.Id))
-	if i == nil || i.coordination == nil || i.coordination.op != m.Op {
+	if i == nil || i.coordination == nil {
+		return
+	}
+	if m.Kind == peerv1.Kind_ACCEPT_OK && i.coordination.acceptOp == m.Op {
+		p.hearAccepted(i, from)
+	}
+	if i.coordination == nil || i.coordination.op != m.Op {
 		return
 	}
 	switch d := i.coordination; {
@@ -50,7 +56,7 @@ func (p *recovery) onAnswer(o *object, from view.MemberID, m *peerv1.Message) {
 	case m.Kind == peerv1.Kind_ACCEPT_OK && d.phase == accepting:
 		d.asked.Answer(p.Incarnations, from)
 		p.decideAccept(d)
-	case m.Kind == peerv1.Kind_PREPARE_OK && d.phase == preparing:
+	case m.Kind == peerv1.Kind_PREPARE_OK && d.phase == preparing, m.Kind == peerv1.Kind_VALIDATE_OK && d.phase == validating:
 		if d.asked.Answer(p.Incarnations, from) {
 			d.hear(replyOf(from, m))
 			p.decidePrepare(d)
@@ -99,12 +105,18 @@ func (p *recovery) decidePrepare(d *coordination) {
 		// dependencies and base are good even if it has not.
 		p.Took(pathRecoverFast)
 		p.accept(d, fast)
-	case p.mayHaveAgreed(d, author, agreements):
-		p.Took(pathRecoverWait)
+	case !p.mayHaveAgreed(d, author, agreements):
+		p.acceptNoOp(d)
+	case p.validates():
+		p.validate(d, fast)
 	default:
-		p.Took(pathRecoverNoOp)
-		p.accept(d, attributes{deps: vector{}.with(instanceID{d.id.writer, d.id.number - 1})})
+		p.Took(pathRecoverWait)
 	}
+}
+
+func (p *recovery) acceptNoOp(d *coordination) {
+	p.Took(pathRecoverNoOp)
+	p.accept(d, attributes{deps: vector{}.with(instanceID{d.id.writer, d.id.number - 1})})
 }
 
 // electorate is those who could be asked for what is committed on the fast path: in a joint view, those before the
@@ -128,7 +140,7 @@ func (p *recovery) mayHaveAgreed(d *coordination, author view.MemberID, agreemen
 	}
 	gone := asked.Index(author) < 0 // and its instance is of an earlier view, of which all is settled
 	answered := author == p.Config.Self || d.asked.Answered(p.Incarnations, author)
-	return !gone && !answered && agreements+silent >= asked.FastQuorum(p.Config.Faults)-1
+	return !gone && !answered && agreements+silent >= p.fastQuorum(asked)-1
 }
 
 // tickInstance repeats what a coordination asked, gives up requests past their deadline, and recovers what others
@@ -140,6 +152,10 @@ func (p *recovery) tickInstance(i *instance) {
 	}
 	if d != nil {
 		p.tickCoordination(d)
+	}
+	if d = i.coordination; d != nil && d.phase == validating {
+		p.decidePrepare(d) // what it waits for may be decided here
+		d = i.coordination
 	}
 	if (d == nil || d.phase == preempted) && p.Now >= i.recoverAt {
 		p.recover(i)

@@ -23,6 +23,8 @@ func (p *acceptor) onQuestion(o *object, from view.MemberID, m *peerv1.Message) 
 		p.onAccept(i, from, m)
 	case peerv1.Kind_PREPARE:
 		p.onPrepare(i, from, m)
+	case peerv1.Kind_VALIDATE:
+		p.onValidate(i, from, m)
 	}
 }
 
@@ -43,10 +45,10 @@ func (p *acceptor) onPreAccept(i *instance, from view.MemberID, m *peerv1.Messag
 	case i.status < peerv1.Status_PRE_ACCEPTED:
 		initial := attributesOf(m)
 		i.attributes = initial
-		i.join(&attributes{deps: i.object.depsOf(i), seq: p.seqOf(i), base: p.load(i.object.key)})
+		i.join(&attributes{deps: i.object.depsOf(i, false), seq: p.seqOf(i), base: p.load(i.object.key)})
 		i.deps = cut(i.deps, i.id)
 		// Alone: one fast quorum is asked, and what its members add is no obstacle (merges).
-		i.agreed = p.mayBeFast() && (m.Instance.Alone || !p.merges() && i.sameAs(&initial))
+		i.agreed = p.mayAgree() && (m.Instance.Alone || !p.merges() && i.sameAs(&initial))
 		i.status = peerv1.Status_PRE_ACCEPTED
 		p.saveInstance(i)
 	}
@@ -69,6 +71,7 @@ func (p *acceptor) onAccept(i *instance, from view.MemberID, m *peerv1.Message) 
 		if m.Instance.Ballot > i.ballot {
 			p.yield(i)
 		}
+		p.keepVote(i)
 		i.adopt(m)
 		i.status, i.ballot, i.accepted = peerv1.Status_ACCEPTED, m.Instance.Ballot, m.Instance.Ballot
 		p.saveInstance(i)

@@ -245,13 +245,14 @@ func (o *object) duelled() { o.duels = min(o.duels+1, mostDuels) }
 // the instance has taken the attributes of a higher ballot.
 func (p *store) yield(i *instance) {
 	d := i.coordination
-	if d != nil && d.ballot > 0 && (d.phase == preparing || d.phase == accepting) {
+	if d != nil && d.ballot > 0 && (d.phase == preparing || d.phase == validating || d.phase == accepting) {
 		i.object.duelled()
 	}
 	p.scheduleRecovery(i)
 	switch {
 	case d == nil || d.phase == committed:
 	case d.own:
+		d.overtaken = true
 		p.enter(d, preempted)
 	default:
 		i.coordination = nil

@@ -22,11 +22,11 @@ func FirstDisks(v view.View) *Incarnations {
 	return &Incarnations{view: v, known: slices.Repeat([]view.Incarnation{1}, v.Size()), sides: sidesOf(v)}
 }
 
-// Tolerate makes fast quorums as large as it takes where so many members may be lost at once (protocol.Config.Faults;
-// view.View.FastQuorum). Without it, any minority may be.
-func (r *Incarnations) Tolerate(faults int) {
+// SizeFast makes fast quorums of a plain view of so many members, the coordinator included. Without it, they are all
+// but one (view.View.FastQuorum).
+func (r *Incarnations) SizeFast(members int) {
 	if !r.view.Joint() {
-		r.sides[0].fast = r.view.FastQuorum(faults)
+		r.sides[0].fast = members
 	}
 }
 

@@ -47,6 +47,11 @@ var claims = [...]func(m *peerv1.Message) (claim, bool){
 			m.Instance.GetBallot() > 0
 	},
 	peerv1.Kind_PREPARE_OK: ofInstance,
+	peerv1.Kind_VALIDATE: func(m *peerv1.Message) (claim, bool) { // who asks counts its own word
+		f := fact{promised: m.Instance.GetBallot(), count: uint64(peerv1.Status_PRE_ACCEPTED)}
+		return claim{instanceKey(m.Key, m.Instance.GetId()), f}, true
+	},
+	peerv1.Kind_VALIDATE_OK: ofInstance,
 	peerv1.Kind_NACK: func(m *peerv1.Message) (claim, bool) {
 		return claim{instanceKey(m.Key, m.Instance.GetId()), fact{promised: m.Instance.GetBallot()}}, true
 	},
@@ -232,7 +237,7 @@ func (r *Run) hold(who view.MemberID, kind peerv1.Kind, c claim, has Records) {
 // none: in a joint view, or in a view with other members than now.
 func agreesWrongly(v *view.View, m *peerv1.Message, has Records) bool {
 	if !m.Instance.GetAgreed() || m.Instance.Status != peerv1.Status_PRE_ACCEPTED ||
-		m.Kind != peerv1.Kind_PRE_ACCEPT_OK && m.Kind != peerv1.Kind_PREPARE_OK {
+		m.Kind != peerv1.Kind_PRE_ACCEPT_OK && m.Kind != peerv1.Kind_PREPARE_OK && m.Kind != peerv1.Kind_VALIDATE_OK {
 		return false
 	}
 	raw, known := has(instanceKey(m.Key, m.Instance.Id))

@@ -79,10 +79,29 @@ func (r *Run) accept(s Speaker, m *peerv1.Message, disks Disks) {
 	if p.since < s.View.Since { // members have changed since: an agreement from before says nothing any more
 		n = 0
 	}
-	if n < electorate.Size()/2 {
+	if n < s.agreements(m) {
 		r.broken(s.ID, "recovers %s, which nobody has accepted and only %d members have agreed to beside its coordinator",
 			show(key), n)
 	}
+}
+
+// fastQuorum is how many members of a plain view have to agree to an instance that is committed on the fast path. EPaxos'
+// instances alone have a seq.
+func (s *Speaker) fastQuorum(m *peerv1.Message) int {
+	if m.Instance.GetSeq() > 0 && s.Tolerance == 0 && s.View.Size() > 3 {
+		return s.View.ValidatedQuorum()
+	}
+	return s.View.FastQuorum(s.Tolerance)
+}
+
+// agreements is how many members, beside its coordinator, have to have agreed to an instance that a recovery proposes: as
+// many as are left of a fast quorum that was not heard.
+func (s *Speaker) agreements(m *peerv1.Message) int {
+	electorate := s.View.Before()
+	if m.Instance.GetSeq() > 0 && s.Tolerance == 0 && electorate.Size() > 3 {
+		return electorate.ValidatedQuorum() - 1 - (electorate.Size() - 1 - electorate.Majority())
+	}
+	return electorate.Size() / 2
 }
 
 // dependsOnAll reports whether an instance depends on all that a record of it does.

@@ -136,7 +136,7 @@ func (r *Run) decide(s Speaker, m *peerv1.Message, disks Disks) {
 		case lack != nil:
 			r.broken(s.ID, "commits %s, and the disks of members %v have not agreed", show(key), lack)
 		case mine && !r.committed[string(key)]:
-			if fast := agreeFast(s.View, disks, key); fast >= 0 && (s.View.Joint() || fast < s.View.FastQuorum(s.Tolerance)) {
+			if fast := agreeFast(s.View, disks, key); fast >= 0 && (s.View.Joint() || fast < s.fastQuorum(m)) {
 				r.broken(s.ID, "commits %s on the fast path, and the disks of only %d members have agreed", show(key), fast)
 			}
 			if r.committed == nil {
