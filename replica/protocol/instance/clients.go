@@ -44,7 +44,7 @@ func (p *clients) answer(d *coordination) {
 			result = wire.Result(d.outcome.Answers[k], p.roundTrips(d), d.fastPath)
 		}
 		// Nobody keeps what a read returned, and a recovery does not validate reads.
-		if r.reads() && (result.Status == register.Unknown || d.overtaken && p.validates()) {
+		if r.reads() && (result.Status == register.Unknown || p.mayBeStale(d)) {
 			again = append(again, r)
 			continue
 		}

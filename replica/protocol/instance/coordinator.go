@@ -39,7 +39,7 @@ type coordination struct {
 	unordered  bool         // members of the fast quorum know a smaller seq than was committed: see answerCommitted
 	agreements quorum.Tally // the members that agreed to a commit on the fast path (instance.agreed)
 	replies    []reply      // to the present question, if it is PreAccept, Prepare or Validate
-	candidate  attributes   // what is validated
+	candidate  attributes   // what is validated; of a coordinator's own instance, what it asked a majority to accept
 	acceptOp   uint64       // number of this member's Accept of its own instance
 	accepts    quorum.Tally // the answers to it, also after the commit
 	overtaken  bool         // another member recovers the instance, or has
@@ -152,8 +152,8 @@ func (p *coordinator) accept(d *coordination, a attributes) {
 	d.status, d.instance.ballot, d.accepted = peerv1.Status_ACCEPTED, d.ballot, d.ballot
 	p.saveInstance(d.instance)
 	to := p.AskQuorum(&d.asked)
-	if p.validates() && d.own {
-		d.acceptOp = d.op
+	if p.validates() && d.own && d.ballot == 0 {
+		d.acceptOp, d.candidate = d.op, a
 		to = d.asked.Ask(&p.Config, p.Now, p.Config.View.Majority()) // one more: see acceptedWidely
 	}
 	if silent {

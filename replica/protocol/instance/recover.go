@@ -27,7 +27,7 @@ func (p *recovery) recover(i *instance) {
 	}
 	p.enter(d, preparing)
 	d.ballot = ballotAfter(max(i.ballot, i.seen), p.Config.Self)
-	d.hear(p.own(d))
+	d.hear(reply{i.attributes, p.Config.Self, i.status, i.accepted, i.agreed, nil})
 	i.ballot = d.ballot
 	p.saveInstance(i)
 	p.SendAllDurably(p.AskAll(&d.asked), p.question(d))

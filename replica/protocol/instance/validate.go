@@ -54,6 +54,12 @@ func (p *recovery) hearAccepted(i *instance, from view.MemberID) {
 	}
 }
 
+// mayBeStale reports whether a read's dependencies may be those that a recovery did not validate, so that it may have
+// missed what was answered before it began. They are not, if they are what its coordinator had from a majority.
+func (p *store) mayBeStale(d *coordination) bool {
+	return p.validates() && d.overtaken && (d.acceptOp == 0 || !d.sameAs(&d.candidate))
+}
+
 // keepVote keeps what this member told of an instance, which is about to take the attributes of an Accept. Those may be
 // replaced by the initial ones in a higher ballot, or may be a no-op that is never committed.
 func (p *store) keepVote(i *instance) {
@@ -170,15 +176,10 @@ func (p *recovery) hearOf(o *object, id instanceID) {
 	}
 }
 
-// own is what this member says to the question of its own recovery.
+// own is what this member says to the question of its own recovery that validates.
 func (p *store) own(d *coordination) reply {
-	r := reply{
-		attributes: d.attributes, from: p.Config.Self, status: d.status, accepted: d.accepted, agreed: d.instance.agreed,
-	}
-	if d.phase == validating {
-		r.rivals = p.rivals(d.instance, d.candidate.deps)
-	}
-	return r
+	i := d.instance
+	return reply{i.attributes, p.Config.Self, i.status, i.accepted, i.agreed, p.rivals(i, d.candidate.deps)}
 }
 
 // validation is the question of a recovery that validates.
