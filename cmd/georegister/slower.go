@@ -20,6 +20,7 @@ const leaderBased = "Raft"
 var waits = map[capability.Quorum]string{
 	capability.Majority:    "a majority of all members, wherever it is asked",
 	capability.AllButOne:   "all members but one",
+	capability.AllButTwo:   "all members but two",
 	capability.Replicas:    "the key's master and all of its witnesses, of which the farthest counts",
 	capability.Superquorum: "the leader and a superquorum, of which the farthest counts",
 }

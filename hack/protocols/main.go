@@ -139,8 +139,8 @@ func commands(rows []capability.Protocol) string {
 // quorums and kinds are the constants' names in Go.
 var (
 	quorums = map[capability.Quorum]string{
-		capability.Majority: "Majority", capability.AllButOne: "AllButOne", capability.Replicas: "Replicas",
-		capability.Nobody: "Nobody", capability.Superquorum: "Superquorum",
+		capability.Majority: "Majority", capability.AllButOne: "AllButOne", capability.AllButTwo: "AllButTwo",
+		capability.Replicas: "Replicas", capability.Nobody: "Nobody", capability.Superquorum: "Superquorum",
 	}
 	kinds = map[register.Kind]string{
 		register.Read: "register.Read", register.Write: "register.Write", register.RMW: "register.RMW",

@@ -21,6 +21,7 @@ type Quorum uint8
 const (
 	Majority    Quorum = iota + 1 // floor(n/2) + 1: any two share a member
 	AllButOne                     // n - 1: EPaxos' simple fast quorum, and never less than a majority
+	AllButTwo                     // n - 2: EPaxos' own fast quorum, and never less than a majority
 	Replicas                      // the key's master and its f witnesses, or its f backups
 	Nobody                        // beyond the coordinator's own site
 	Superquorum                   // f + ceil(f/2) + 1: a majority of any f + 1 is in it
@@ -32,6 +33,8 @@ func (q Quorum) Size(n int) int {
 	switch q {
 	case AllButOne:
 		return max(n-1, majority)
+	case AllButTwo:
+		return max(n-2, majority)
 	case Nobody:
 		return 1
 	case Superquorum:
@@ -44,7 +47,7 @@ func (q Quorum) Size(n int) int {
 func (q Quorum) String() string { return cmp.Or(quorumNames[q], "none") }
 
 var quorumNames = map[Quorum]string{
-	Majority: "majority", AllButOne: "n - 1", Replicas: "master + f", Superquorum: "superquorum",
+	Majority: "majority", AllButOne: "n - 1", AllButTwo: "n - 2", Replicas: "master + f", Superquorum: "superquorum",
 }
 
 // Path is one way in which an operation can complete.

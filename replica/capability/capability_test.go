@@ -139,6 +139,9 @@ func TestQuorumsAreTheViews(t *testing.T) {
 		if got := AllButOne.Size(n); got != v.FastQuorum(0) {
 			t.Errorf("fast quorum of %d is %d, the view says %d", n, got, v.FastQuorum(0))
 		}
+		if got := AllButTwo.Size(n); got != v.ValidatedQuorum() {
+			t.Errorf("validated quorum of %d is %d, the view says %d", n, got, v.ValidatedQuorum())
+		}
 		for _, p := range Table() {
 			if p.Faults(n) != v.Faults() {
 				t.Errorf("%s with %d members survives %d, the view says %d", p.Name, n, p.Faults(n), v.Faults())

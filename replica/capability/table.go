@@ -46,11 +46,11 @@ func Table() []Protocol {
 		},
 		{
 			Name: "EPaxos", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fast: true, Fragments: false,
-			Note: "a read or an rmw also waits until what it depends on is known at its coordinator, which takes no round trip of its own. With faultTolerance f the fast path asks n/2 + f, rounded down, instead of n - 1; with 1 it is always taken",
+			Note: "a read or an rmw also waits until what it depends on is known at its coordinator, which takes no round trip of its own. With faultTolerance f the fast path asks n/2 + f, rounded down, instead of n - 2; with 1 it is always taken",
 			Operations: []Operation{
-				{Kind: register.Read, Best: Path{1, AllButOne}, Worst: Path{2, Majority}, BestOnly: []int{3}},
-				{Kind: register.Write, Best: Path{1, AllButOne}, Worst: Path{2, Majority}, BestOnly: []int{3}},
-				{Kind: register.RMW, Best: Path{1, AllButOne}, Worst: Path{2, Majority}, BestOnly: []int{3}},
+				{Kind: register.Read, Best: Path{1, AllButTwo}, Worst: Path{2, Majority}, BestOnly: []int{3}},
+				{Kind: register.Write, Best: Path{1, AllButTwo}, Worst: Path{2, Majority}, BestOnly: []int{3}},
+				{Kind: register.RMW, Best: Path{1, AllButTwo}, Worst: Path{2, Majority}, BestOnly: []int{3}},
 			},
 		},
 		{

@@ -56,25 +56,12 @@ func TestFewerFaultsAreSurvived(t *testing.T) {
 // With any minority to be lost, recoveries of EPaxos validate what few agreed to.
 func TestValidatedRecoveriesSurvive(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{5, 7} {
-		options := schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{n}}
-		paths := append(epaxos.Paths(), instance.ValidatedPaths()...)
-		survives(t, Search{Start: Member(epaxos.Factory), First: 1, Seeds: seedsFor(t) / 2, Options: options}, paths)
-	}
-}
-
-func TestMistakesOfValidatedRecoveriesAreFound(t *testing.T) {
-	t.Parallel()
-	unheard := directed.CommitsUnheard
-	mustNotFind(t, unheard, Member(epaxos.Factory), seedsFor(t)/30)
+	options := schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{7}}
+	survives(t, Search{Start: Member(epaxos.Factory), First: 1, Seeds: seedsFor(t) / 4, Options: options}, nil)
 	program := mutants.Build(t)
-	for _, name := range []string{
-		"trust-few-votes", "deny-few-votes", "wait-for-no-rival", "any-rival-denies", "silent-rivals-wait", "committed-rivals-wait",
-		"validate-unnoted", "validate-one-short", "forget-told", "no-op-rivals", "answer-accepted", "keep-overtaken-read",
-		"propose-named", "new-disk-agrees",
-	} {
+	for _, name := range []string{"deny-few-votes", "validate-one-short"} { // the others: package instance
 		program.Run(t, name, "instance/"+name, func(t *testing.T) {
-			mustFail(t, unheard, Member(epaxos.Factory), 0, 500, noticed)
+			mustFail(t, directed.CommitsUnheard, Member(epaxos.Factory), 0, 500, divided)
 		})
 	}
 }

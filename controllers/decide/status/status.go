@@ -14,6 +14,7 @@ import (
 	"github.com/georegister/georegister/controllers/decide/rules"
 	"github.com/georegister/georegister/controllers/decide/views"
 	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -62,7 +63,7 @@ func (s *Projection) projectView(out *v1alpha1.GeoRegisterClusterStatus) {
 		Members: int32(s.View.Size()), Majority: int32(s.least()),
 	}
 	if hasFastPath(s.Cluster.Spec.Protocol) && !s.View.Joint() {
-		fast := int32(s.View.FastQuorum(s.Cluster.Spec.ToldFaults()))
+		fast := int32(s.fastQuorum())
 		out.View.FastQuorum = &fast
 	}
 }
@@ -74,11 +75,21 @@ func (s *Projection) least() int {
 	return both + max(0, before.Majority()-both) + max(0, after.Majority()-both)
 }
 
+// fastQuorum is how many members of a plain view a fast quorum has.
+func (s *Projection) fastQuorum() int {
+	told := s.Cluster.Spec.ToldFaults()
+	if row, err := capability.Find(s.Cluster.Spec.Protocol); err == nil && told == 0 &&
+		row.Operation(register.RMW).Best.Quorum == capability.AllButTwo {
+		return s.View.ValidatedQuorum()
+	}
+	return s.View.FastQuorum(told)
+}
+
 // hasFastPath reports whether some operation of a protocol is fastest with a fast quorum.
 func hasFastPath(protocol string) bool {
 	row, err := capability.Find(protocol)
 	return err == nil && slices.ContainsFunc(row.Operations, func(op capability.Operation) bool {
-		return op.Best.Quorum == capability.AllButOne
+		return op.Best.Quorum == capability.AllButOne || op.Best.Quorum == capability.AllButTwo
 	})
 }
 

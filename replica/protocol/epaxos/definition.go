@@ -10,22 +10,22 @@ import (
 // Definition defines protocol EPaxos.
 var Definition = definition.Protocol{
 	Row: capability.Protocol{
-		// With three members the one that is asked decides.
+		// With three members the one that is asked decides, which is a majority with its coordinator.
 		Name: "EPaxos", Consistency: capability.Linearizable, Members: capability.Sizes(), Fast: true,
 		Note: "a read or an rmw also waits until what it depends on is known at its coordinator, which takes no " +
 			"round trip of its own. With faultTolerance f the fast path asks n/2 + f, rounded down, instead of " +
-			"n - 1; with 1 it is always taken",
+			"n - 2; with 1 it is always taken",
 		Operations: []capability.Operation{
 			{
-				Kind: register.Read, Best: capability.Trips(1, capability.AllButOne),
+				Kind: register.Read, Best: capability.Trips(1, capability.AllButTwo),
 				Worst: capability.Trips(2, capability.Majority), BestOnly: []int{3},
 			},
 			{
-				Kind: register.Write, Best: capability.Trips(1, capability.AllButOne),
+				Kind: register.Write, Best: capability.Trips(1, capability.AllButTwo),
 				Worst: capability.Trips(2, capability.Majority), BestOnly: []int{3},
 			},
 			{
-				Kind: register.RMW, Best: capability.Trips(1, capability.AllButOne),
+				Kind: register.RMW, Best: capability.Trips(1, capability.AllButTwo),
 				Worst: capability.Trips(2, capability.Majority), BestOnly: []int{3},
 			},
 		},
