@@ -14,7 +14,6 @@ import (
 	"github.com/georegister/georegister/controllers/decide/rules"
 	"github.com/georegister/georegister/controllers/decide/views"
 	"github.com/georegister/georegister/replica/capability"
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -78,8 +77,7 @@ func (s *Projection) least() int {
 // fastQuorum is how many members of a plain view a fast quorum has.
 func (s *Projection) fastQuorum() int {
 	told := s.Cluster.Spec.ToldFaults()
-	if row, err := capability.Find(s.Cluster.Spec.Protocol); err == nil && told == 0 &&
-		row.Operation(register.RMW).Best.Quorum == capability.AllButTwo {
+	if told == 0 && isFastest(s.Cluster.Spec.Protocol, capability.AllButTwo) {
 		return s.View.ValidatedQuorum()
 	}
 	return s.View.FastQuorum(told)
@@ -87,9 +85,14 @@ func (s *Projection) fastQuorum() int {
 
 // hasFastPath reports whether some operation of a protocol is fastest with a fast quorum.
 func hasFastPath(protocol string) bool {
+	return isFastest(protocol, capability.AllButOne) || isFastest(protocol, capability.AllButTwo)
+}
+
+// isFastest reports whether some operation of a protocol is fastest with a quorum.
+func isFastest(protocol string, quorum capability.Quorum) bool {
 	row, err := capability.Find(protocol)
 	return err == nil && slices.ContainsFunc(row.Operations, func(op capability.Operation) bool {
-		return op.Best.Quorum == capability.AllButOne || op.Best.Quorum == capability.AllButTwo
+		return op.Best.Quorum == quorum
 	})
 }
 

@@ -287,7 +287,7 @@ func findValidated(seeds uint64) (seed uint64, wrong string) {
 
 func TestRecoveriesThatValidate(t *testing.T) {
 	t.Parallel()
-	if seed, wrong := findValidated(8000); wrong != "" {
+	if seed, wrong := findValidated(4000); wrong != "" {
 		t.Fatalf("seed %d: %s", seed, wrong)
 	}
 }
