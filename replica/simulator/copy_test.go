@@ -1,12 +1,16 @@
 package simulator
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/georegister/georegister/replica/simulator/check"
 	"github.com/georegister/georegister/replica/simulator/faults"
 
 	"github.com/georegister/georegister/replica/protocol/catalog"
+	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/simulator/schedule"
+	"github.com/georegister/georegister/test/mutants"
 )
 
 // copied are the protocols whose members ask others about their disks.
@@ -40,6 +44,22 @@ func TestOldCopiesAreFound(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A disk that is lost before it was adopted, and the next one, which gets its number: this one is whole.
+func TestADiskThatFollowsALostOneIsNoOldCopy(t *testing.T) {
+	t.Parallel()
+	options := sessions(sameMembers())
+	options.Members, options.Losses = []int{5}, 1
+	const seed = 64
+	if f := Run(schedule.Draw(seed, options), Member(gryff.FactoryRSC), nil).Failure; f != nil {
+		t.Errorf("%v\n%s", f, Explain(Shrink(t.Context(), f)))
+	}
+	mutants.Build(t).Run(t, "mutant", "member/stamp-early", func(t *testing.T) {
+		mustFail(t, drawn(options), Member(gryff.FactoryRSC), seed-1, 1, func(f *Failure) bool {
+			return f.Class == check.Broken && strings.Contains(f.Reason, "older copy, and it is whole")
+		})
+	})
 }
 
 // Members that believe whatever disk they find are found with each protocol.

@@ -28,6 +28,13 @@ func toldOf(f int, kinds []faults.Kind, members ...int) schedule.Options {
 	return schedule.Options{Faults: kinds, RMWs: schedule.ManyRMWs, Members: members, Tolerance: f, Losses: f}
 }
 
+// toldSessions are those with sessions.
+func toldSessions(f int, kinds []faults.Kind, members ...int) schedule.Options {
+	options := toldOf(f, kinds, members...)
+	options.Regular = true
+	return options
+}
+
 // With fewer faults to tolerate, instances have smaller fast quorums, and recoveries may have to wait for more members.
 func TestFewerFaultsAreSurvived(t *testing.T) {
 	t.Parallel()
@@ -36,18 +43,20 @@ func TestFewerFaultsAreSurvived(t *testing.T) {
 		f       int
 		members []int
 		factory member.Factory
+		options func(f int, kinds []faults.Kind, members ...int) schedule.Options
 		paths   []string
 	}{
-		{"EPaxos, f = 1", 1, []int{5, 7}, epaxos.Factory, append(epaxos.Paths(), instance.FewFaultsPaths()...)},
-		{"EPaxos, f = 2", 2, []int{5, 7}, epaxos.Factory, nil},
-		{"Gryff, f = 1", 1, []int{5, 7}, gryff.Factory, nil},
+		{"EPaxos, f = 1", 1, []int{5, 7}, epaxos.Factory, toldOf, append(epaxos.Paths(), instance.FewFaultsPaths()...)},
+		{"EPaxos, f = 2", 2, []int{5, 7}, epaxos.Factory, toldOf, nil},
+		{"Gryff, f = 1", 1, []int{5, 7}, gryff.Factory, toldOf, nil},
+		{"Gryff-RSC, f = 1", 1, []int{5, 7}, gryff.FactoryRSC, toldSessions, sessionPaths()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			options := toldOf(c.f, sameMembers(), c.members...)
+			options := c.options(c.f, sameMembers(), c.members...)
 			survives(t, Search{Start: tolerating(c.f, c.factory), First: 1, Seeds: seedsFor(t) / 4, Options: options}, c.paths)
 		})
 		t.Run(c.name+", changes", func(t *testing.T) {
-			options := toldOf(c.f, faults.Kinds(), 3, 5, 7)
+			options := c.options(c.f, faults.Kinds(), 3, 5, 7)
 			survives(t, Search{Start: tolerating(c.f, c.factory), First: 1, Seeds: seedsFor(t) / 12, Options: options}, nil)
 		})
 	}

@@ -340,12 +340,30 @@ func (m *Member) stamp(envelopes []protocol.Envelope, batches uint64) {
 	if vector == nil || incarnation == 1 {
 		incarnation = 0
 	}
+	numbered := m.numbered()
 	for _, e := range envelopes {
 		e.Message.Epoch = m.config.View.Epoch
 		e.Message.Incarnation = incarnation
 		e.Message.Known = vector
-		m.disks.Stamp(e.Message, batches)
+		if numbered {
+			m.disks.Stamp(e.Message, batches)
+		}
 	}
+}
+
+// numbered reports whether the incarnation is this disk's for good. One that has not been adopted by enough others may
+// be given to the next disk, if this one is lost, too: whoever had heard how far this one was would take that for an
+// older copy of it.
+func (m *Member) numbered() bool {
+	switch m.state {
+	case querying:
+		return false
+	case transferring:
+		return m.enough(&m.ask)
+	case asking:
+		return m.doubt.founded || m.doubt.record.Voter
+	}
+	return true
 }
 
 func (m *Member) load() (*peerv1.MemberRecord, bool, error) {

@@ -307,3 +307,47 @@ func TestANewcomerLearnsOfDisks(t *testing.T) {
 	w.start(1, 3)
 	w.until("it is found out", func() bool { return w.nodes[1].lost != nil })
 }
+
+// A disk that is lost before enough others have adopted it leaves its number to the next one. Nobody takes that one for
+// a copy of it.
+func TestANumberThatIsGivenAgainIsNoOldCopy(t *testing.T) {
+	w := suspicious(t, 3)
+	n := w.nodes[1]
+	empty := func() {
+		w.stop(1)
+		n.disk, n.config.Bootstrap, n.boots = map[string][]byte{}, false, 0
+		w.start(1)
+	}
+	adoptions := 0
+	w.lose = func(p packet) bool {
+		adopts := p.message.Kind == peerv1.Kind_ADOPT
+		if adopts {
+			adoptions++
+		}
+		return adopts
+	}
+	empty()
+	w.until("it has a number", func() bool { return adoptions > 0 })
+	w.stop(1)
+	w.start(1)
+	asked := adoptions
+	w.until("it is whole, and asks again", func() bool { return adoptions > asked })
+	w.steps(settled)
+	w.stop(2, 3) // what they had heard of its number is gone
+	w.lose = nil
+	w.start(2, 3)
+	empty()
+	w.until("the next disk joins", func() bool { return w.votes(1) })
+	if n.member.Incarnation() != 2 {
+		t.Fatalf("it is disk number %d", n.member.Incarnation())
+	}
+	w.work(1, 1)
+	w.stop(1)
+	w.start(1)
+	w.until("it votes again", func() bool {
+		if n.lost != nil {
+			t.Fatalf("a disk that is whole: %v", n.lost)
+		}
+		return w.votes(1)
+	})
+}
