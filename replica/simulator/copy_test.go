@@ -52,9 +52,11 @@ func TestADiskThatFollowsALostOneIsNoOldCopy(t *testing.T) {
 	options := sessions(sameMembers())
 	options.Members, options.Losses = []int{5}, 1
 	const seed = 64
-	if f := Run(schedule.Draw(seed, options), Member(gryff.FactoryRSC), nil).Failure; f != nil {
-		t.Errorf("%v\n%s", f, Explain(Shrink(t.Context(), f)))
-	}
+	t.Run("correct", func(t *testing.T) {
+		if f := Run(schedule.Draw(seed, options), Member(gryff.FactoryRSC), nil).Failure; f != nil {
+			t.Errorf("%v\n%s", f, Explain(Shrink(t.Context(), f)))
+		}
+	})
 	mutants.Build(t).Run(t, "mutant", "member/stamp-early", func(t *testing.T) {
 		mustFail(t, drawn(options), Member(gryff.FactoryRSC), seed-1, 1, func(f *Failure) bool {
 			return f.Class == check.Broken && strings.Contains(f.Reason, "older copy, and it is whole")

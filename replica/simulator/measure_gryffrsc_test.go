@@ -158,3 +158,29 @@ func TestSessionsThatThinkPayNothing(t *testing.T) {
 		within(t, "the slowest write", write.Max, 290)
 	}
 }
+
+// Where clients have no keys of their own, what a session has read of one key that is written meets what it does next
+// with another one. Its reads are faster all the same, and the p99 of its writes is Gryff's.
+func TestGryffRSCReadsOfSharedKeys(t *testing.T) {
+	t.Parallel()
+	for _, keys := range []int{3, 30} {
+		for _, writes := range []int{100, 300, 500} {
+			of := func(name string, start Start, regular bool) map[register.Kind]workload.KindFigures {
+				x := experiment(t, start, fmt.Sprintf("%d:%d:0", 1000-writes, writes), "CA", "VA", "IR", "OR", "JP")
+				x.Workload.Keys, x.Workload.KeyCount = workload.Uniform, keys
+				x.Duration, x.Regular = 20*time.Second, regular
+				f := measure(t, x).Report.Figures()
+				read, write := f[register.Read].Overall, f[register.Write].Overall
+				t.Logf("| %d | %d%% | %s | %.0f, %.0f | %.1f%% | %.0f, %.0f |", keys, writes/10, name,
+					read.P99, read.P999, 100*read.FastPathRate, write.P99, write.P999)
+				return f
+			}
+			linearizable, regular := of("Gryff", Member(gryff.Factory), false), of("GryffRSC", Member(gryff.FactoryRSC), true)
+			for kind, faster := range map[register.Kind]float64{register.Read: 50, register.Write: -1} { // order is irrelevant: each for itself
+				if l, r := linearizable[kind].Overall.P99, regular[kind].Overall.P99; r > l-faster {
+					t.Errorf("%d keys, %d%% writes: the p99 of %s is %.0f, Gryff's %.0f", keys, writes/10, kind, r, l)
+				}
+			}
+		}
+	}
+}
