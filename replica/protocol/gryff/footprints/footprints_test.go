@@ -41,13 +41,18 @@ var (
 		"e4 a22 e2"
 	lossOfSeven = "wx0! Arx0 Ary0 Bwy4 Brx4 | b1 a11 a13 a15 e1 b2 a21 a22 L2 K1 K4 K5 K6 C1 C4 C5 C6 b3 a32 a35 a36 e3 " +
 		"a32 a35 a36 e3 b4 a43 a45 a46 e4 a23 e2"
-	changeOfFive = "wx0! Arx0 Ary0 Bwy2 Brx2 | " +
-		"V0 T0 T1 T2 T3 T5 b1 a13 a11 e1 b2 a21 b3 a31 a33 a35 e3 a31 a33 a35 e3 b4 " +
-		"a43 a45 e4 a23 e2"
 )
 
+// Members change while somebody asks.
+var changesOfFive = []string{
+	"wx0! Arx0 Ary0 Bwy2 Brx2 | V0 T0 T1 T2 T3 T5 b1 a13 a11 e1 b2 a21 b3 a31 a33 a35 e3 a31 a33 a35 e3 b4 a43 a45 e4 " +
+		"a23 e2",
+	"wx0! Arx0 Ary0 Bwy2 Brx2 | b1 a13 a11 e1 b2 a21 V0 T1 T2 T3 T4 T5 J2 J3 J4 V0 T2 T3 T5 b3 a33 a35 e3 a33 a35 e3 b4 " +
+		"a43 a45 e4 a24 e2",
+}
+
 // stepOf reads a step. F: a member forgets the footprint of an operation, L: a disk is lost, K: a member learns of it,
-// C: the new disk copies a member's, V: the next view is made, T: a member takes it on.
+// C: the new disk copies a member's, V: the next view is made, T: a member takes it on, J: who joins copies a member.
 func stepOf(program []planned, word string) choice {
 	first, last := int(word[1]-'0'), int(word[len(word)-1]-'0')
 	switch word[0] {
@@ -65,6 +70,8 @@ func stepOf(program []planned, word string) choice {
 		return choice{isCopied, -1, first}
 	case 'F':
 		return choice{isForgotten, first, last}
+	case 'J':
+		return choice{isCopiedByJoiner, -1, first}
 	case 'V':
 		return choice{makesView, -1, -1}
 	}
@@ -114,7 +121,7 @@ func TestFootprintsAreRegularSequential(t *testing.T) {
 		{"a disk of five is lost with footprints", append(slices.Clone(seeds), lossOfFive), 5, rules{notCopied: true},
 			faults{losses: 1}},
 		{"a disk of seven is lost", []string{lossOfSeven}, 7, rules{forgotten: true}, faults{losses: 1}},
-		{"members change", append(slices.Clone(seeds), changeOfFive), 5, rules{forgotten: true, notCopied: true},
+		{"members change", append(slices.Clone(seeds), changesOfFive...), 5, rules{forgotten: true, notCopied: true},
 			faults{changes: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -146,6 +153,7 @@ func TestMistakesOfFootprintsAreFound(t *testing.T) {
 		{"what a write-back meets is left", rules{writesMendFirst: true, mendOnce: true}, 5, faults{}},
 		{"they do not survive a crash", rules{lostInCrash: true}, 5, faults{}},
 		{"answers of lost disks count", rules{deadDisks: true, notCopied: true}, 5, faults{losses: 1}},
+		{"members of two views hear each other", rules{oldEpochs: true}, 5, faults{changes: 1}},
 		{"a new disk of seven does not copy them", rules{notCopied: true}, 7, faults{losses: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -153,6 +161,8 @@ func TestMistakesOfFootprintsAreFound(t *testing.T) {
 			from := seeds
 			if c.faults.losses > 0 {
 				from = []string{lossOfFive, lossOfSeven}[c.members/7:][:1]
+			} else if c.faults.changes > 0 {
+				from = changesOfFive
 			}
 			went, wrong := search(t, nearOf(from...), c.rules, c.faults, c.members, 50_000)
 			if wrong == "" {

@@ -90,6 +90,7 @@ type rules struct {
 	lostInCrash      bool // members may forget any
 	notCopied        bool // who is on a new disk, or joins, does not copy them
 	older            bool // a read may return an older version than the newest that it has found
+	oldEpochs        bool // members of different epochs hear each other
 	deadDisks        bool // answers of a disk that was lost since still count
 }
 

@@ -117,7 +117,7 @@ func (m *model) due(s *state, op int) bool {
 
 func (m *model) hears(s *state, from, to int) bool {
 	a, b := &s.members[from], &s.members[to]
-	return b.votes && m.inView(b.epoch, to) && a.epoch == b.epoch
+	return b.votes && m.inView(b.epoch, to) && (a.epoch == b.epoch || m.rules.oldEpochs)
 }
 
 func (m *model) begin(s *state, op int) {
