@@ -180,12 +180,17 @@ func (p *executor) executeInstance(i *instance) {
 		}
 	}
 	update := lastUpdate(o.execution(i.id.writer))
-	if len(i.commands) > 0 && !i.reads() {
+	if i.changes() {
 		update = max(update, i.id.number)
 	}
 	kept.Idle = kept.Id.Number - kept.Reads - update
-	setExecuted(state, kept)
+	e := o.execution(i.id.writer)
 	o.state = state
+	if !i.changes() && e.GetId().GetNumber() == kept.Id.Number && e.Reads == kept.Reads && e.Idle == kept.Idle {
+		p.conclude(i, execution) // the state says so already
+		return
+	}
+	setExecuted(state, kept)
 	p.saveState(o)
 	p.conclude(i, execution)
 }

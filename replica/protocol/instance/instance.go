@@ -98,6 +98,9 @@ func (a *attributes) reads() bool {
 	})
 }
 
+// changes reports whether the commands may change something: they are there, and not all reads.
+func (a *attributes) changes() bool { return len(a.commands) > 0 && !a.reads() }
+
 // join adds what another member knows.
 func (a *attributes) join(b *attributes) {
 	a.deps, a.seq = a.deps.join(b.deps), max(a.seq, b.seq)
