@@ -54,17 +54,17 @@ func TestMistakesOfLostDisksAreFound(t *testing.T) {
 		after  uint64
 		counts func(*Failure) bool
 	}{
-		{"count-dead-disks, EPaxos", "quorum/count-dead-disks", directed.VotesOfLostDisks, rightEPaxos, 0, divided},
+		{"count-dead-disks, EPaxos", "quorum/count-dead-disks", directed.VotesOfLostDisksOfThree, rightEPaxos, 0, divided},
 		{"count-dead-disks, Gryff's rmws", "quorum/count-dead-disks", directed.VotesOfLostDisks, rightGryff, 0, divided},
 		{"count-dead-disks, Gryff's registers", "quorum/count-dead-disks", directed.LostAcknowledgements, rightGryff, 0, noticed},
 		{"reuse-numbers, EPaxos", "instance/reuse-numbers", directed.NumbersReused, rightEPaxos, 130, divided},
 		{"reuse-numbers, Gryff", "instance/reuse-numbers", directed.NumbersReused, rightGryff, 130, divided},
-		// Members that settle deny nothing, so recovery is shown with some that don't.
-		{"count-dead-disks, recovery of EPaxos", "quorum/count-dead-disks", directed.PromisesOfLostDisks, hastyEPaxos, 0, divided},
+		// Members that settle deny nothing, so recovery is shown with some that don't. (With EPaxos' own rule a new disk
+		// agrees to no instance of others, so that what the lost one denied stays denied.)
 		{"count-dead-disks, recovery of Gryff", "quorum/count-dead-disks", directed.PromisesOfLostDisks, hastyGryff, 0, divided},
 		{"trust-new-disk, EPaxos", "instance/trust-new-disk", directed.CommitsLost, hastyEPaxos, 0, divided},
 		{"trust-new-disk, Gryff", "instance/trust-new-disk", directed.CommitsLost, hastyGryff, 0, divided},
-		{"keep-incarnation, EPaxos", "member/keep-incarnation", directed.VotesOfLostDisks, rightEPaxos, 0, divided},
+		{"keep-incarnation, EPaxos", "member/keep-incarnation", directed.VotesOfLostDisksOfThree, rightEPaxos, 0, divided},
 		{"keep-incarnation, Gryff's rmws", "member/keep-incarnation", directed.VotesOfLostDisks, rightGryff, 0, divided},
 		{"keep-incarnation, Gryff's registers", "member/keep-incarnation", directed.LostAcknowledgements, rightGryff, 0, noticed},
 		{"transfer-from-one, EPaxos", "member/transfer-from-one", drawn(wipes), rightEPaxos, 300, noticed},
@@ -72,6 +72,7 @@ func TestMistakesOfLostDisksAreFound(t *testing.T) {
 	} {
 		found.Run(t, c.name, c.mutant, func(t *testing.T) { mustFail(t, c.draw, c.start, c.after, 500, c.counts) })
 	}
+	t.Run("right", func(t *testing.T) { mustNotFind(t, directed.VotesOfLostDisksOfThree, rightEPaxos, 500) })
 	t.Run("not settled", func(t *testing.T) { // does no harm by itself
 		for _, hasty := range []Start{hastyEPaxos, hastyGryff} {
 			mustNotFind(t, directed.CommitsLost, hasty, 150)

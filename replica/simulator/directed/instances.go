@@ -171,8 +171,25 @@ func AnsweredWhileOpen(seed uint64) schedule.Schedule {
 
 // VotesOfLostDisks makes a schedule in which a coordinator (a) hears one member (b) agree, which then loses its disk,
 // and joins again among three that were not asked. Two of those (c and d) agree then: with the lost disk's vote they
-// would be a fast quorum, and of those that are left, d alone would know of it.
-func VotesOfLostDisks(seed uint64) schedule.Schedule {
+// would be a fast quorum of all but one, and of those that are left, d alone would know of it.
+func VotesOfLostDisks(seed uint64) schedule.Schedule { return votesOfLostDisks(seed, 1<<0|1<<2|1<<3) }
+
+// VotesOfLostDisksOfThree makes one in which c alone agrees then: enough with the lost disk's vote where a fast quorum
+// is all but two. Nobody who is left would know of it, and d begins something else of each key.
+func VotesOfLostDisksOfThree(seed uint64) schedule.Schedule {
+	s := votesOfLostDisks(seed, 1<<0|1<<2)
+	left := s.Faults[len(s.Faults)-1].At
+	for i := range 3 {
+		op := schedule.Call(schedule.MixedPrefix+string(rune('0'+i)), register.Append, "y")
+		s.Clients = append(s.Clients, schedule.Plan{Home: 3, Operations: []schedule.Planned{
+			{At: left + 20*time.Millisecond, Operation: op},
+		}})
+	}
+	return s
+}
+
+// votesOfLostDisks has a with some others after b is back, and then with c alone.
+func votesOfLostDisks(seed, together uint64) schedule.Schedule {
 	const ms = time.Millisecond
 	s := LostAcknowledgements(seed)
 	draw := kernel.NewStream(seed, kernel.ForSchedule, 4)
@@ -188,7 +205,7 @@ func VotesOfLostDisks(seed uint64) schedule.Schedule {
 	s.Faults = []faults.Fault{
 		{Kind: faults.Partition, Everywhere: true, At: cut, For: joined - cut, Side: 1 << 0, Rate: 1000},
 		{Kind: faults.Wipe, Node: 1, At: cut, For: ms},
-		{Kind: faults.Partition, Everywhere: true, At: joined, For: left - joined, Side: 1<<0 | 1<<2 | 1<<3},
+		{Kind: faults.Partition, Everywhere: true, At: joined, For: left - joined, Side: together},
 		{Kind: faults.Partition, Everywhere: true, At: left, For: time.Second, Side: 1<<0 | 1<<2, Rate: 1000},
 	}
 	s.Settle = left + time.Second
