@@ -52,7 +52,7 @@ func TestRMWPaxosAtLeastOnceOfASingleWriter(t *testing.T) {
 	}
 }
 
-// Conflicts: the same workload as Gryff's, with so much of it on one key. docs/benchmarks.md has the figures.
+// Conflicts: the same workload as Gryff's, with so much of it on one key. docs/benchmarks has the figures.
 func TestRMWPaxosUnderConflictsBesideGryff(t *testing.T) {
 	t.Parallel()
 	for _, conflict := range []float64{0.02, 0.1, 0.25} {
@@ -141,7 +141,7 @@ func TestRMWPaxosOfManyRegisters(t *testing.T) {
 		t.Skip("it simulates some 100,000 operations")
 	}
 	for _, mix := range []string{"ycsb-b", "ycsb-a"} {
-		for _, keys := range []int{1, 100, 1_000_000} { // docs/benchmarks.md has more
+		for _, keys := range []int{1, 100, 1_000_000} { // docs/benchmarks has more
 			x := experiment(t, Member(rmwpaxos.Factory), mix, "CA", "VA", "IR", "OR", "JP")
 			x.Clients, x.Duration = 80, 6*time.Second
 			x.Workload.Keys, x.Workload.KeyCount, x.Workload.Theta = workload.Zipf, keys, 0.99

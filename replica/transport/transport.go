@@ -21,7 +21,7 @@ import (
 )
 
 // WireVersion is the meaning of the frames that this code speaks. Another one is refused.
-const WireVersion = 1
+const WireVersion = 2
 
 const (
 	// maxFrameBytes is above any message: an instance carries several commands, each up to a value's limit.

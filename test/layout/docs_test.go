@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -75,7 +76,11 @@ func TestPagesAreWhole(t *testing.T) {
 		text, err := os.ReadFile(path)
 		return string(text), err
 	}
-	for _, page := range append(pages, root+"/README.md") {
+	within, err := filepath.Glob(root + "/docs/*/*.md")
+	if err != nil || len(within) == 0 {
+		t.Fatalf("no pages in folders: %v", err)
+	}
+	for _, page := range slices.Concat(pages, within, []string{root + "/README.md"}) {
 		page, err := filepath.Rel(root, page)
 		if err != nil {
 			t.Fatal(err)

@@ -46,7 +46,7 @@ func TestEachIdeaHasOneTerm(t *testing.T) {
 		}
 		texts[s.path] = plain(string(raw))
 	}
-	for _, pattern := range []string{"README.md", "docs/*.md", "config/samples/*.yaml", "Makefile"} {
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/*/*.md", "config/samples/*.yaml", "Makefile"} {
 		pages, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(pages) == 0 {
 			t.Fatalf("no page %s: %v", pattern, err)

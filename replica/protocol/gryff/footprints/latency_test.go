@@ -265,7 +265,7 @@ func (r *clocked) run(clients int, until float64) {
 }
 
 // Footprints have all reads and writes ask a quorum alone, and once, as long as those who meet do so on one key. Where
-// sessions go from one key that others write to another one, writes meet the footprints of reads (docs/benchmarks.md).
+// sessions go from one key that others write to another one, writes meet the footprints of reads (docs/benchmarks).
 func TestLatencyWithFootprints(t *testing.T) {
 	t.Parallel()
 	hot := func(rng *rand.Rand, client int) int {
