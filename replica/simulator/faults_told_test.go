@@ -66,7 +66,9 @@ func TestFewerFaultsAreSurvived(t *testing.T) {
 func TestValidatedRecoveriesSurvive(t *testing.T) {
 	t.Parallel()
 	options := schedule.Options{Faults: sameMembers(), RMWs: schedule.ManyRMWs, Members: []int{7}}
-	survives(t, Search{Start: Member(epaxos.Factory), First: 1, Seeds: seedsFor(t) / 4, Options: options}, nil)
+	t.Run("seven members", func(t *testing.T) {
+		survives(t, Search{Start: Member(epaxos.Factory), First: 1, Seeds: seedsFor(t) / 4, Options: options}, nil)
+	})
 	program := mutants.Build(t)
 	for _, name := range []string{"deny-few-votes", "validate-one-short"} { // the others: package instance
 		program.Run(t, name, "instance/"+name, func(t *testing.T) {
