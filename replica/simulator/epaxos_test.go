@@ -82,7 +82,6 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 		{"instance/answer-on-commit", many, 0, 200},
 		{"instance/forget-executed", many, 0, 200},
 		{"instance/take-up-executed", crashed, 0, 500},
-		{"instance/executed-goes-back", schedule.Options{Faults: faults.Without(plain(faults.Kinds()), faults.OldCopy, faults.Rot), RMWs: schedule.ManyRMWs, Members: []int{3}}, 100280, 1},
 		{"instance/executed-goes-back in duels", duels, 1265, 500},
 		{"instance/forget-sessions", many, 0, 200},
 		{"instance/order-by-self", many, 0, 200},
