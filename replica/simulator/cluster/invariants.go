@@ -267,8 +267,10 @@ func (nd *Node) holdAnswer(who *asked, c *protocol.Completion) {
 		return
 	}
 	if b := who.barrier; b != nil {
+		own := b.Operation() // what it comes after of its very key is left to it
 		for _, d := range b.whole.After {
-			if nd.place(d.Key) == who.shard { // the fence is of these
+			left := slices.ContainsFunc(own.After, func(o register.Dependency) bool { return o.Key == d.Key })
+			if nd.place(d.Key) == who.shard && !left { // the fence is of these
 				nd.holdCameAfter(d)
 				nd.holdQuorum(d.Key, d.Carstamp)
 			}
