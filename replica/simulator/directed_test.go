@@ -44,6 +44,8 @@ func soaked(t *testing.T, variant definition.Variant) (Start, schedule.Options) 
 		start, options = fragmented(), fragmentedChanges()
 	case "gryffrsc":
 		options.Regular = true
+	case "gryffrsc-small":
+		start, options = tolerating(variant.FaultTolerance, entry.Factory), toldSessions(variant.FaultTolerance, nil, 5)
 	case "rmwpaxosatleastonce":
 		start, options.Idempotent = Member(rmwpaxos.AtLeastOnce), true
 	case "curp":

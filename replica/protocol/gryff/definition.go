@@ -74,9 +74,10 @@ var DefinitionRSC = definition.Protocol{
 	Factory: FactoryRSC,
 	GoodAt: "the same for clients that have [sessions](docs/sessions.md): reads take one round trip also where they " +
 		"meet writes",
-	Price:   "regular sequential consistency, not linearizability",
-	Samples: []string{"gryffrsc-five-regions.yaml"},
-	Records: records,
+	Price:    "regular sequential consistency, not linearizability",
+	Samples:  []string{"gryffrsc-five-regions.yaml"},
+	Variants: []definition.Variant{{Name: "gryffrsc-small", FaultTolerance: 1}},
+	Records:  records,
 }
 
 var records = []definition.Record{

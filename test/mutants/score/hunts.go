@@ -16,7 +16,7 @@ type hunt struct {
 }
 
 // fewest is how many members protocols have that can't have three.
-var fewest = map[string]string{"gus-fragments": "5", "gus-relaxed": "7", "epaxos-small": "5"}
+var fewest = map[string]string{"gus-fragments": "5", "gus-relaxed": "7", "epaxos-small": "5", "gryffrsc-small": "5"}
 
 // stable are all faults but changes of members, and crashes those by which what is not durable is lost.
 const (
