@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -37,6 +38,17 @@ type dataFile string
 
 func (d *dataFile) flag(set *flag.FlagSet) {
 	set.StringVar((*string)(d), "data", "", "a file to append each measurement of each round to, a line of JSON each")
+}
+
+// run measures a system, and adds what it measured.
+func (d dataFile) run(
+	ctx context.Context, command, system, workload, durability string, o bench.Options,
+) (bench.Result, error) {
+	r, err := bench.Run(ctx, o)
+	if err == nil {
+		err = d.add(command, system, workload, durability, o, r)
+	}
+	return r, err
 }
 
 // add appends what was measured of a system.

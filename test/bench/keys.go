@@ -183,10 +183,7 @@ func (f growing) measure(ctx context.Context, m mix, stores []store) error {
 	for range f.rounds {
 		for i, s := range stores {
 			o := f.options(s, m)
-			result, err := bench.Run(ctx, o)
-			if err == nil {
-				err = f.data.add("bench keys", s.name, m.name, f.durabilities[0], o, result)
-			}
+			result, err := f.data.run(ctx, "bench keys", s.name, m.name, f.durabilities[0], o)
 			if err != nil {
 				return fmt.Errorf("%s, %d keys: %w", s.name, s.keys, err)
 			}

@@ -145,10 +145,7 @@ func (f comparing) compare(ctx context.Context, all []*contender) error {
 				if err != nil {
 					return err
 				}
-				result, err := bench.Run(ctx, options)
-				if err == nil {
-					err = f.data.add("bench protocols", c.can.Name, kind.String(), f.durability, options, result)
-				}
+				result, err := f.data.run(ctx, "bench protocols", c.can.Name, kind.String(), f.durability, options)
 				if err != nil {
 					return fmt.Errorf("%s, %s: %w", c.can.Name, kind, err)
 				}

@@ -14,8 +14,6 @@ import (
 
 	"github.com/prometheus/procfs"
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"github.com/georegister/georegister/workload/bench"
 )
 
 // sustaining are the flags of `bench sustained`.
@@ -88,20 +86,14 @@ func measureSustained(ctx context.Context, args []string) error {
 func (f sustaining) sustain(ctx context.Context, m mix, s store) error {
 	o := f.options(s, m)
 	o.Duration = f.peak
-	peak, err := bench.Run(ctx, o)
-	if err == nil {
-		err = f.data.add("bench sustained", s.name, m.name, f.durabilities[0], o, peak)
-	}
+	peak, err := f.data.run(ctx, "bench sustained", s.name, m.name, f.durabilities[0], o)
 	if err != nil {
 		return fmt.Errorf("peak: %w", err)
 	}
 	o.Rate, o.Duration = cmp.Or(f.rate, f.share*peak.Throughput()), f.window
 	fmt.Fprintf(os.Stderr, "%s, %s: peak %.0f/s, CPU %s; %.0f/s for %s\n", m.name, s.name, peak.Throughput(),
 		peak.CPUPerOperation(), o.Rate, o.Duration)
-	r, err := bench.Run(ctx, o)
-	if err == nil {
-		err = f.data.add("bench sustained", s.name, m.name, f.durabilities[0], o, r)
-	}
+	r, err := f.data.run(ctx, "bench sustained", s.name, m.name, f.durabilities[0], o)
 	if err != nil {
 		return err
 	}

@@ -39,10 +39,7 @@ func (t *table) measure(ctx context.Context, f flags, c cell) error {
 				continue
 			}
 			o := s.options(f, c)
-			result, err := bench.Run(ctx, o)
-			if err == nil {
-				err = f.data.add("bench", s.name, c.kind.String(), t.durability, o, result)
-			}
+			result, err := f.data.run(ctx, "bench", s.name, c.kind.String(), t.durability, o)
 			if err != nil {
 				return fmt.Errorf("%s, %s, %d clients: %w", s.name, c.kind, c.clients, err)
 			}
