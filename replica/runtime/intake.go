@@ -54,8 +54,8 @@ func (s *shard) known(record []byte) bool {
 	return !s.journal.Durable(record) || s.waiting.fetcher.Known(record)
 }
 
-// keep has an input wait for a record. The others that it reads, of these kinds, are fetched with that one: it would wait
-// once more for each.
+// keep has an input wait for a record. The others that it reads, of these kinds, are fetched with that one: it would
+// wait once more for each.
 func (s *shard) keep(record []byte, kinds string, in input) {
 	if !s.waiting.queue.Keep(record, in) {
 		return

@@ -59,8 +59,8 @@ func (p *clients) answer(d *coordination) {
 // answerCommitted tells clients of writes that are committed here and can't be executed yet. What begins from now on
 // comes after them: it depends on them, and its seq is larger. A write with an id is not among them: execution may find
 // that the id is too old to be told from a duplicate, and refuse it. Nor is any of an instance of which a member of the
-// fast quorum knows a smaller seq: what begins now may be voted on by that one alone of them, and get no larger one. Nor,
-// where recovery validates, any that few have accepted (acceptedWidely).
+// fast quorum knows a smaller seq: what begins now may be voted on by that one alone of them, and get no larger one.
+// Nor, where recovery validates, any that few have accepted (acceptedWidely).
 func (p *clients) answerCommitted(i *instance) {
 	d := i.coordination
 	if p.options.Registers != nil || d == nil || d.unordered || len(i.commands) == 0 {

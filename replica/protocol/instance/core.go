@@ -90,7 +90,8 @@ func (p *Core) Receive(from view.MemberID, m *peerv1.Message) {
 	switch m.Kind {
 	case peerv1.Kind_PRE_ACCEPT, peerv1.Kind_ACCEPT, peerv1.Kind_PREPARE, peerv1.Kind_VALIDATE:
 		p.onQuestion(o, from, m)
-	case peerv1.Kind_PRE_ACCEPT_OK, peerv1.Kind_ACCEPT_OK, peerv1.Kind_PREPARE_OK, peerv1.Kind_VALIDATE_OK, peerv1.Kind_NACK:
+	case peerv1.Kind_PRE_ACCEPT_OK, peerv1.Kind_ACCEPT_OK, peerv1.Kind_PREPARE_OK, peerv1.Kind_VALIDATE_OK,
+		peerv1.Kind_NACK:
 		p.onAnswer(o, from, m)
 	case peerv1.Kind_COMMIT:
 		p.onCommit(o, from, m)

@@ -7,19 +7,19 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// There are three rules for what may be committed with one fast quorum. That of the first two has ⌊n/2⌋ + f members, the
-// coordinator included (view.View.FastQuorum).
+// There are three rules for what may be committed with one fast quorum. That of the first two has ⌊n/2⌋ + f members,
+// the coordinator included (view.View.FastQuorum).
 //
 // Atlas' (EuroSys '20, section 3): PreAccept goes to one fast quorum *alone*, and says so. What its members add is
 // committed too, if f of them know each part of it. Then those that are left without the coordinator and f - 1 others
 // know all of it, and recovery joins what they know. With f = 1 what is added never costs the fast path.
 //
 // EPaxos', with its simple fast quorum: anyone may be asked, and replies must equal the initial attributes. Gryff's
-// clusters of more than three members have it that are not told how many may be lost at once (Config.Faults). With three,
-// Atlas' rule holds always: f is 1 in any case.
+// clusters of more than three members have it that are not told how many may be lost at once (Config.Faults). With
+// three, Atlas' rule holds always: f is 1 in any case.
 //
-// EPaxos' with its own fast quorum, all but two (validate.go): the same replies, and another recovery. EPaxos has it where
-// Gryff has the simple one.
+// EPaxos' with its own fast quorum, all but two (validate.go): the same replies, and another recovery. EPaxos has it
+// where Gryff has the simple one.
 
 // merges reports whether Atlas' rule holds.
 func (p *store) merges() bool {

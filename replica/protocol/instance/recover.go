@@ -56,7 +56,8 @@ func (p *recovery) onAnswer(o *object, from view.MemberID, m *peerv1.Message) {
 	case m.Kind == peerv1.Kind_ACCEPT_OK && d.phase == accepting:
 		d.asked.Answer(p.Incarnations, from)
 		p.decideAccept(d)
-	case m.Kind == peerv1.Kind_PREPARE_OK && d.phase == preparing, m.Kind == peerv1.Kind_VALIDATE_OK && d.phase == validating:
+	case m.Kind == peerv1.Kind_PREPARE_OK && d.phase == preparing,
+		m.Kind == peerv1.Kind_VALIDATE_OK && d.phase == validating:
 		if d.asked.Answer(p.Incarnations, from) {
 			d.hear(replyOf(from, m))
 			p.decidePrepare(d)
@@ -124,8 +125,9 @@ func (p *recovery) acceptNoOp(d *coordination) {
 func (p *recovery) electorate() view.View { return p.Config.View.Before() }
 
 // mayHaveAgreed reports whether those who have agreed are a fast quorum with the coordinator, if it has not answered,
-// and with all others that have not. It is never so with the simple fast quorum, which is large enough for a majority of
-// the others to tell. With a smaller one, n - f members have to answer (Atlas, section 3), or the coordinator. A new disk of the coordinator will do: what it has lost, those who adopted it would have told it of.
+// and with all others that have not. It is never so with the simple fast quorum, which is large enough for a majority
+// of the others to tell. With a smaller one, n - f members have to answer (Atlas, section 3), or the coordinator. A new
+// disk of the coordinator will do: what it has lost, those who adopted it would have told it of.
 func (p *recovery) mayHaveAgreed(d *coordination, author view.MemberID, agreements int) bool {
 	asked := p.electorate()
 	silent := 0

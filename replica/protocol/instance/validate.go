@@ -6,14 +6,15 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// With EPaxos' own fast quorum (SOSP '13, section 4.3), all but two of five or seven members, recovery may hear so few that
-// agreed that it can't tell whether the coordinator has committed. It then asks a majority to *validate* the initial
-// attributes: to note them, and to say which updates are rivals. A rival interferes, and neither of the two depends on the
-// other; of two rivals one at most was committed on the fast path (Ryabinin, Gotsman, Sutra, Making Democracy Work,
-// arXiv 2511.02743). docs/protocols.md, EPaxos, has the argument, and says what is simpler here and why.
+// With EPaxos' own fast quorum (SOSP '13, section 4.3), all but two of five or seven members, recovery may hear so few
+// that agreed that it can't tell whether the coordinator has committed. It then asks a majority to *validate* the
+// initial attributes: to note them, and to say which updates are rivals. A rival interferes, and neither of the two
+// depends on the other; of two rivals one at most was committed on the fast path (Ryabinin, Gotsman, Sutra, Making
+// Democracy Work, arXiv 2511.02743). docs/protocols.md, EPaxos, has the argument, and says what is simpler here and
+// why.
 
-// validates reports whether this is the rule. In a joint view, one of whose sides may have three members, what follows of
-// it for answers and proposals holds as well.
+// validates reports whether this is the rule. In a joint view, one of whose sides may have three members, what follows
+// of it for answers and proposals holds as well.
 func (p *store) validates() bool {
 	return p.options.Registers == nil && p.Config.Faults == 0 && p.Config.View.Size() > 3
 }
@@ -26,8 +27,8 @@ func (p *store) fastQuorum(v view.View) int {
 	return v.FastQuorum(p.Config.Faults)
 }
 
-// mayAgree reports whether this member may agree to a fast commit. Where recovery validates, a disk that replaces a lost
-// one does not: it may not know of an instance of the lost one that others will take for a rival (judge).
+// mayAgree reports whether this member may agree to a fast commit. Where recovery validates, a disk that replaces a
+// lost one does not: it may not know of an instance of the lost one that others will take for a rival (judge).
 func (p *store) mayAgree() bool {
 	return p.mayBeFast() && (!p.validates() || p.Incarnations.Of(p.Config.Self) == 1)
 }
@@ -87,9 +88,9 @@ func (i *instance) known() bool {
 	return i.status == peerv1.Status_COMMITTED && len(i.commands) > 0
 }
 
-// initial is what a coordinator proposes for its instance: dependencies on what it knows the seq of, and a seq above all
-// those, also of reads. So what the dependencies name has a smaller initial seq, even what they name by a later instance of
-// its writer alone. Recovery, which may have to keep both as they are, rests on that.
+// initial is what a coordinator proposes for its instance: dependencies on what it knows the seq of, and a seq above
+// all those, also of reads. So what the dependencies name has a smaller initial seq, even what they name by a later
+// instance of its writer alone. Recovery, which may have to keep both as they are, rests on that.
 func (p *coordinator) initial(i *instance) (vector, uint64) {
 	seq := i.seq
 	for _, j := range i.object.instances {
@@ -223,7 +224,8 @@ func (p *store) noteInitial(i *instance, initial *attributes) {
 }
 
 // rivals lists those that this member knows of an update with such dependencies. What is executed here and not named by
-// them does not depend on it, since it is not executed itself. Instances of one writer depend on each other in any case.
+// them does not depend on it, since it is not executed itself. Instances of one writer depend on each other in any
+// case.
 func (p *store) rivals(i *instance, deps vector) []*peerv1.Rival {
 	var all []*peerv1.Rival
 	add := func(id instanceID, committed bool) {

@@ -85,8 +85,8 @@ func (r *Run) accept(s Speaker, m *peerv1.Message, disks Disks) {
 	}
 }
 
-// fastQuorum is how many members of a plain view have to agree to an instance that is committed on the fast path. EPaxos'
-// instances alone have a seq.
+// fastQuorum is how many members of a plain view have to agree to an instance that is committed on the fast path.
+// EPaxos' instances alone have a seq.
 func (s *Speaker) fastQuorum(m *peerv1.Message) int {
 	if m.Instance.GetSeq() > 0 && s.Tolerance == 0 && s.View.Size() > 3 {
 		return s.View.ValidatedQuorum()
@@ -94,8 +94,8 @@ func (s *Speaker) fastQuorum(m *peerv1.Message) int {
 	return s.View.FastQuorum(s.Tolerance)
 }
 
-// agreements is how many members, beside its coordinator, have to have agreed to an instance that a recovery proposes: as
-// many as are left of a fast quorum that was not heard.
+// agreements is how many members, beside its coordinator, have to have agreed to an instance that a recovery proposes:
+// as many as are left of a fast quorum that was not heard.
 func (s *Speaker) agreements(m *peerv1.Message) int {
 	electorate := s.View.Before()
 	if m.Instance.GetSeq() > 0 && s.Tolerance == 0 && electorate.Size() > 3 {

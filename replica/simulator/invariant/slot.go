@@ -8,8 +8,8 @@ import (
 	"github.com/georegister/georegister/replica/simulator/field"
 )
 
-// The record of an instance lies in a slot, which is used again once the state of its key has the instance. The rules are
-// about instances: to them a record has the key of its instance, and is gone once that state has it.
+// The record of an instance lies in a slot, which is used again once the state of its key has the instance. The rules
+// are about instances: to them a record has the key of its instance, and is gone once that state has it.
 
 // slotKey is the key of a slot.
 func slotKey(number uint32) []byte { return binary.BigEndian.AppendUint32([]byte{instances}, number) }
