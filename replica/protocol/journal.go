@@ -40,7 +40,8 @@ type Fetcher interface {
 	// Known reports whether Get finds in memory a record, or that there is none.
 	Known(key []byte) bool
 	// Fetch begins to bring records into memory, beside everything else; collect is called, from another goroutine, when
-	// some of them can be collected.
+	// some of them can be collected. Batches that were committed before it and have one of these records must be durable:
+	// what is read else may be older. Journal.Durable says that of a record.
 	Fetch(keys []string, collect func())
 	// Collect has what was fetched be in memory, and returns the keys. A record that was written meanwhile is as it was
 	// written last.
