@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/history/transactions"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/workload/checked"
 )
@@ -29,19 +30,31 @@ its value only for those who know of it. Messages between clients and fences are
 violation, a shortest cycle is printed: operations each of which has to come before the next one, with the reason in words. What
 can't be decided within --max-states is a failure.
 
+With --model strict-serializable or rss (regular sequentially serializable) it is one of transactions over many keys, of which each
+is a line, too; plain reads and writes count as transactions of one key. For a violation that follows from values and clocks, a shortest cycle is printed.
+
 A line may have 128 MiB, and the whole check may take --max-memory; a history that needs more is refused. SIGINT and SIGTERM end the check at once.
 
 The exit status is 0 only if the history is what the model says.`
 
 const checkExample = `  georegister check history.jsonl
   georegister check --model rsc history.jsonl
+  georegister check --model strict-serializable transactions.jsonl
   georegister check --picture violation.html - < history.jsonl`
 
 // The models, as --model spells them.
 const (
 	linearizableModel = "linearizable"
 	rscModel          = "rsc"
+	strictModel       = "strict-serializable"
+	rssModel          = "rss"
 )
+
+// notFor are the flags that have no meaning with a model.
+var notFor = map[string][]string{
+	linearizableModel: {"max-states"}, rscModel: {"timeout", "picture", "stale"},
+	strictModel: {"timeout", "picture", "stale"}, rssModel: {"timeout", "picture", "stale"},
+}
 
 // checkFlags are the flags of check as they were given. An empty model is linearizable.
 type checkFlags struct {
@@ -58,13 +71,12 @@ func newCheckCommand() *cobra.Command {
 	var f checkFlags
 	c := &cobra.Command{
 		Use:     "check HISTORY",
-		Short:   "Tell whether a recorded history is linearizable, or regular sequentially consistent",
+		Short:   "Tell whether a recorded history is linearizable, or what another model says",
 		Long:    checkLong,
 		Example: checkExample,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			other := map[string][]string{linearizableModel: {"max-states"}, rscModel: {"timeout", "picture", "stale"}}
-			for _, name := range other[f.model] {
+			for _, name := range notFor[f.model] {
 				if c.Flags().Changed(name) {
 					return fmt.Errorf("--%s has no meaning with --model %s; leave it out", name, f.model)
 				}
@@ -77,7 +89,8 @@ func newCheckCommand() *cobra.Command {
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.model, "model", linearizableModel,
-		"what the history should be: linearizable, or rsc (regular sequentially consistent)")
+		"what the history should be: linearizable, or rsc (regular sequentially consistent); of transactions, "+
+			"strict-serializable, or rss (regular sequentially serializable)")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to search; 0 is no bound")
 	flags.StringVar(&f.picture, "picture", "",
 		"where to draw a violation (default HISTORY.html, or history.html for -)")
@@ -85,7 +98,7 @@ func newCheckCommand() *cobra.Command {
 		"how old the answers to reads that may be stale can be, such as CURP's lease; 0 leaves them unjudged")
 	flags.BoolVar(&f.torn, "torn", false, "leave out a last line without an end, which a killed process leaves")
 	flags.IntVar(&f.maxStates, "max-states", 0,
-		"with --model rsc: how much each search by values alone may try; 0 is 200000")
+		"with the other models: how much each search by values alone may try; 0 is 200000")
 	flags.StringVar(&f.maxMemory, "max-memory", "",
 		"how much memory the check may take, such as 4Gi (default: half of the machine's)")
 	return c
@@ -115,8 +128,9 @@ func runCheck(ctx context.Context, in io.Reader, out io.Writer, name string, f c
 		return fmt.Errorf("--timeout is %v; give 0 for no bound, or more", f.timeout)
 	case f.maxStates < 0:
 		return fmt.Errorf("--max-states is %d; give 0 for the usual bound, or more", f.maxStates)
-	case f.model != "" && f.model != linearizableModel && f.model != rscModel:
-		return fmt.Errorf("--model is %q; give %s or %s", f.model, linearizableModel, rscModel)
+	case f.model != "" && notFor[f.model] == nil:
+		return fmt.Errorf("--model is %q; give %s, %s, %s or %s", f.model, linearizableModel, rscModel, strictModel,
+			rssModel)
 	}
 	memory, err := f.memory()
 	if err != nil {
@@ -128,8 +142,14 @@ func runCheck(ctx context.Context, in io.Reader, out io.Writer, name string, f c
 	if err != nil {
 		return err
 	}
-	if len(record.Operations) == 0 {
+	if len(record.Operations)+len(record.Transactions) == 0 {
 		return fmt.Errorf("%s has no operations; there is nothing to check", name)
+	}
+	if f.model == strictModel || f.model == rssModel {
+		return checkTransactions(ctx, out, name, record, f)
+	}
+	if len(record.Transactions) > 0 {
+		return fmt.Errorf("%s has transactions; give --model %s or %s", name, strictModel, rssModel)
 	}
 	if err := checkFunctions(record.Operations); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -163,6 +183,39 @@ func checkRSC(ctx context.Context, out io.Writer, name string, record history.Re
 		return errors.New("the check could not decide, so nothing is known; allow more with --max-states")
 	}
 	return errors.New("the history is not regular sequentially consistent")
+}
+
+// checkTransactions judges a history by a model of transactions.
+func checkTransactions(
+	ctx context.Context, out io.Writer, name string, record history.Record, f checkFlags,
+) error {
+	single, err := transactions.OfOperations(record.Operations)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	record.Transactions = append(record.Transactions, single...)
+	options := transactions.Options{MaxStates: f.maxStates}
+	if f.model == rssModel {
+		options.Model = transactions.Regular
+	}
+	begun := time.Now()
+	verdict := transactions.Check(ctx, record, options)
+	fmt.Fprintf(out,
+		"verdict: %s\n%d transactions on %d keys, %d checked, %d of them of unknown outcome, %d messages and %d "+
+			"fences, in %v\n",
+		verdict.Outcome, verdict.Transactions, verdict.Keys, verdict.Checked, verdict.Unknown, len(record.Messages),
+		len(record.Fences), time.Since(begun).Round(time.Millisecond))
+	if verdict.OK() {
+		return nil
+	}
+	fmt.Fprintln(out, verdict.Explanation)
+	switch verdict.Outcome {
+	case history.Stopped:
+		return fmt.Errorf("%s: %s", name, verdict.Explanation)
+	case history.Undecided:
+		return errors.New("the check could not decide, so nothing is known; allow more with --max-states")
+	}
+	return fmt.Errorf("the history is not %s", options.Model)
 }
 
 // checkLinearizable judges a history by linearizability, of which messages and fences are no part: real time orders

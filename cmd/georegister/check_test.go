@@ -40,6 +40,19 @@ const (
 		"\n"
 )
 
+const (
+	checkBoth = `{"client":"a","kind":"read-write","writes":[{"key":"x","value":"1"},{"key":"y","value":"1"}],` +
+		`"invoked_ns":1,"returned_ns":2,"status":"committed"}` + "\n"
+	checkSlow = `{"client":"a","kind":"read-write","writes":[{"key":"x","value":"1"},{"key":"y","value":"1"}],` +
+		`"invoked_ns":1,"returned_ns":9,"status":"committed"}` + "\n"
+	checkSees = `{"client":"b","kind":"read-only","reads":[{"key":"x","value":"1"},{"key":"y","value":"1"}],` +
+		`"invoked_ns":3,"returned_ns":4,"status":"committed"}` + "\n"
+	checkHalf = `{"client":"b","kind":"read-only","reads":[{"key":"x","value":"1"},{"key":"y"}],` +
+		`"invoked_ns":3,"returned_ns":4,"status":"committed"}` + "\n"
+	checkMiss = `{"client":"c","kind":"read-only","reads":[{"key":"x"},{"key":"y"}],` +
+		`"invoked_ns":5,"returned_ns":6,"status":"committed"}` + "\n"
+)
+
 func TestCheckCommand(t *testing.T) {
 	tests := []struct {
 		name, history string
@@ -124,9 +137,29 @@ func TestCheckCommand(t *testing.T) {
 			err: "--max-states is -1; give 0",
 		},
 		{
-			name: "bad model", history: checkWrite, args: []string{"--model=rss"},
-			err: `--model is "rss"; give linearizable or rsc`,
+			name: "bad model", history: checkWrite, args: []string{"--model=rrs"},
+			err: `--model is "rrs"; give linearizable, rsc, strict-serializable or rss`,
 		},
+		{name: "transactions", history: checkBoth + checkSees + checkWrite,
+			args: []string{"--model=strict-serializable"},
+			out:  "verdict: strictly-serializable\n3 transactions on 3 keys, 3 checked, 0 of them of unknown outcome"},
+		{name: "half of a transaction", history: checkBoth + checkHalf, args: []string{"--model=strict-serializable"},
+			out: `b: read-only: found "1" under "x", found absent under "y" -> committed`,
+			err: "the history is not strictly serializable"},
+		{name: "half of a transaction, by the other model", history: checkBoth + checkHalf,
+			args: []string{"--model=rss"},
+			out:  "verdict: violation", err: "the history is not regular sequentially serializable"},
+		{name: "a stale one, regular", history: checkSlow + checkSees + checkMiss, args: []string{"--model=rss"},
+			out: "verdict: regular-sequentially-serializable\n"},
+		{name: "a stale one, strict", history: checkSlow + checkSees + checkMiss,
+			args: []string{"--model=strict-serializable"},
+			err:  "the history is not strictly serializable"},
+		{name: "transactions without a model", history: checkBoth,
+			err: "has transactions; give --model strict-serializable or rss"},
+		{name: "an rmw among transactions", history: checkBoth + checkOther, args: []string{"--model=rss"},
+			err: `client c, key "k", invoked_ns 7: an rmw among transactions; record it as a read-write transaction`},
+		{name: "transactions by picture", history: checkBoth, args: []string{"--model=rss", "--picture=x"},
+			err: "--picture has no meaning with --model rss"},
 		{name: "bad timeout", history: checkWrite, args: []string{"--timeout=-1s"}, err: "--timeout is -1s"},
 	}
 	for _, test := range tests {

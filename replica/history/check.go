@@ -63,7 +63,7 @@ func Check(ctx context.Context, operations []Operation, options Options) Verdict
 		}
 		v.Explanation = fmt.Sprintf("the search for an order of the %d operations on key %s did not end within %v, or "+
 			"holds more than %d MiB; record fewer operations on one key, or allow more time",
-			len(keys[key]), describeValue(register.Value(key)), options.Timeout, c.most>>20)
+			len(keys[key]), DescribeValue(register.Value(key)), options.Timeout, c.most>>20)
 	}
 	return v
 }

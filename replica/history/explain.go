@@ -25,7 +25,7 @@ const (
 // explain makes a violation of one key small: the shortest prefix in time that fails, then without what it
 // can fail without. Everything it leaves out it leaves open, so that what stays fails for the same reason.
 func (c checker) explain(key string, steps []*step) ([]Operation, string) {
-	name := describeValue(register.Value(key))
+	name := DescribeValue(register.Value(key))
 	if _, _, conflict := mergeRetries(steps); conflict != nil {
 		return conflict, fmt.Sprintf("one rmw on key %s, retried with its id, got two different answers:\n%s",
 			name, list(conflict))

@@ -51,13 +51,17 @@ func (t text) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string][]byte{"base64": t})
 }
 
-// WriteRecord writes a whole history, an object a line: the operations, then the messages and the fences.
+// WriteRecord writes a whole history, an object a line: the operations, then the transactions, the messages and the
+// fences.
 func WriteRecord(w io.Writer, record Record) error {
 	buffer := bufio.NewWriterSize(w, 64<<10) // it keeps the first error of w
 	encoder := json.NewEncoder(buffer)
 	encoder.SetEscapeHTML(false)
 	for _, o := range record.Operations {
 		_ = encoder.Encode(newLine(o))
+	}
+	for _, t := range record.Transactions {
+		_ = encoder.Encode(newTransactionLine(t))
 	}
 	for _, m := range record.Messages {
 		_ = encoder.Encode(

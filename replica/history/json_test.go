@@ -53,7 +53,7 @@ func TestReadNamesLineAndField(t *testing.T) {
 		{"unknown field", strings.Replace(good, "client", "cleint", 1), `line 1: field "client" is missing`},
 		{"another unknown field", strings.Replace(good, "{", `{"extra":1,`, 1), `line 1: field "extra" is unknown`},
 		{"kind", strings.Replace(good, "write", "wrote", 1),
-			`line 1: field "kind": "wrote" is not one of [read write rmw], nor message or fence`},
+			`line 1: field "kind": "wrote" is not one of [read write rmw], nor message, fence, read-only or read-write`},
 		{"status", strings.Replace(good, `"ok"`, "1", 1), `line 1: field "status": 1 is not one of [ok `},
 		{"time", strings.Replace(good, `:1,`, `:"x",`, 1), `line 1: field "invoked_ns": "x" is not an integer`},
 		{"no return", strings.Replace(good, `"returned_ns":2,`, ``, 1), `line 1: field "returned_ns" is missing`},
@@ -214,6 +214,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(
 		[]byte(
 			`{"client":"a","kind":"read","key":"k","invoked_ns":1,"returned_ns":3,"status":"ok","reply":"","carstamp":"1/2.3.4/5","round_trips":1,"fast":true}`))
+	f.Add([]byte(goodReadWrite + "\n" + goodReadOnly))
 	f.Add([]byte(goodMessage + "\n" + good + "\n" + goodFence))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		record, err := ReadRecord(t.Context(), bytes.NewReader(text), false)

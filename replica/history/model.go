@@ -138,23 +138,23 @@ func (m *model) porcupine() porcupine.Model {
 		},
 		Hash:              func(s any) uint64 { return s.(*state).hash },
 		DescribeOperation: func(input, _ any) string { return describe(input.(*step).Operation) },
-		DescribeState:     func(s any) string { return describeValue(s.(*state).value) },
+		DescribeState:     func(s any) string { return DescribeValue(s.(*state).value) },
 	}
 }
 
 // describe is an operation for people, such as add.v1("x", "1") -> "2".
 func describe(o Operation) string {
-	key := describeValue(register.Value(o.Request.Key))
+	key := DescribeValue(register.Value(o.Request.Key))
 	var call, reply string
 	switch o.Request.Kind {
 	case register.Read:
-		call, reply = fmt.Sprintf("read(%s)", key), describeValue(o.Result.Value)
+		call, reply = fmt.Sprintf("read(%s)", key), DescribeValue(o.Result.Value)
 	case register.Write:
-		call, reply = fmt.Sprintf("write(%s, %s)", key, describeValue(o.Request.Value)), "ok"
+		call, reply = fmt.Sprintf("write(%s, %s)", key, DescribeValue(o.Request.Value)), "ok"
 	default:
-		call, reply = fmt.Sprintf("%s(%s", o.Request.Call.Function, key), describeValue(o.Result.Value)
+		call, reply = fmt.Sprintf("%s(%s", o.Request.Call.Function, key), DescribeValue(o.Result.Value)
 		for _, arg := range o.Request.Call.Args {
-			call += ", " + describeValue(register.Value(arg))
+			call += ", " + DescribeValue(register.Value(arg))
 		}
 		call += ")"
 	}
@@ -167,8 +167,8 @@ func describe(o Operation) string {
 	return fmt.Sprintf("%s -> %s: %s", call, o.Result.Status, o.Result.Message)
 }
 
-// describeValue shortens a value for people, but keeps both ends, by which values differ.
-func describeValue(v register.Value) string {
+// DescribeValue shortens a value for people, but keeps both ends, by which values differ.
+func DescribeValue(v register.Value) string {
 	const end = 24
 	switch {
 	case !v.Present():

@@ -114,17 +114,15 @@ func parse(raw map[string]json.RawMessage) (Operation, error) {
 	err := setFields(raw, []field{
 		{"client", true, client(&o.Client)},
 		{"site", false, scalar(&o.Site, "a string")},
-		{"kind", true, spelled(&o.Request.Kind, ", nor message or fence", register.Read, register.Write, register.RMW)},
+		{"kind", true, spelled(&o.Request.Kind, ", nor message, fence, read-only or read-write", register.Read,
+			register.Write, register.RMW)},
 		{"key", true, value(&key)},
 		{"stale", false, scalar(&o.Request.Stale, "true or false")},
 		{"value", false, value(&o.Request.Value)},
 		{"function", false, scalar(&call.Function, "a string")},
 		{"args", false, func(raw json.RawMessage) error { return setArgs(&call.Args, raw) }},
 		{"max_value_bytes", false, scalar(&call.MaxValueBytes, "an integer")},
-		{"session", false, func(raw json.RawMessage) (err error) {
-			o.Request.ID.Session, err = strconv.ParseUint(strings.Trim(string(raw), `"`), 10, 64)
-			return err
-		}},
+		{"session", false, unsigned(&o.Request.ID.Session)},
 		{"number", false, scalar(&o.Request.ID.Number, "an integer from 0")},
 		{"invoked_ns", true, scalar(&o.Invoked, "an integer")},
 		{"returned_ns", false, scalar(&o.Returned, "an integer")},
@@ -170,6 +168,14 @@ func client(into *string) func(json.RawMessage) error {
 // scalar reads a value of a basic type.
 func scalar[T any](into *T, want string) func(json.RawMessage) error {
 	return func(raw json.RawMessage) error { return unmarshal(raw, into, want) }
+}
+
+// unsigned reads 64 bits, as a number or, since they don't fit other writers' numbers, as a string.
+func unsigned(into *uint64) func(json.RawMessage) error {
+	return func(raw json.RawMessage) (err error) {
+		*into, err = strconv.ParseUint(strings.Trim(string(raw), `"`), 10, 64)
+		return err
+	}
 }
 
 // value reads bytes, as bytesOf does.

@@ -8,11 +8,13 @@ import (
 	"io"
 )
 
-// Record is a whole history: the operations, and what only CheckRSC regards.
+// Record is a whole history: the operations, the transactions, which package transactions checks, and what only regular
+// models regard.
 type Record struct {
-	Operations []Operation
-	Messages   []Message
-	Fences     []Fence
+	Operations   []Operation
+	Transactions []Transaction
+	Messages     []Message
+	Fences       []Fence
 }
 
 // CheckRSC is CheckRSC of the whole record, whatever messages and fences options has.
@@ -59,6 +61,10 @@ func ReadRecord(ctx context.Context, r io.Reader, torn bool) (Record, error) {
 		case messageKind:
 			m, err := parseMessage(raw)
 			record.Messages = append(record.Messages, m)
+			return err
+		case readOnlyKind, readWriteKind:
+			t, err := parseTransaction(raw, kind)
+			record.Transactions = append(record.Transactions, t)
 			return err
 		case fenceKind:
 			f, err := parseFence(raw)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/georegister/georegister/replica/history/precedence"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -17,24 +18,11 @@ const (
 	Undecided Outcome = "undecided"
 )
 
-// Message is what a process told another one outside of the store: an answer to a user who asks the next server, a
-// context that is handed on, a session that moves. What its sender knew when it was sent, its receiver knows from then
-// on.
-type Message struct {
-	From     string        // the client that sent it
-	Sent     time.Duration // on the history's clock; operations that had returned before are told of
-	To       string        // the client that received it
-	Received time.Duration // after Sent; operations that are invoked after it know what was told
-}
+// Message is what a process told another one outside of the store.
+type Message = precedence.Message
 
-// Fence is a real-time fence that ended without an error: whatever came before it in causal order comes before every
-// operation of any client that was invoked after its end (Regular Sequential Consistency, section 4.1). It fences all
-// keys of the history, so check the history of a fenced service by itself.
-type Fence struct {
-	Client   string
-	Invoked  time.Duration
-	Returned time.Duration
-}
+// Fence is a real-time fence that ended without an error.
+type Fence = precedence.Fence
 
 // RSCOptions say how CheckRSC checks, and what it is told beside the operations.
 type RSCOptions struct {
@@ -170,26 +158,26 @@ func (c *rscChecker) decide(v *RSCVerdict) {
 			ordered = false
 			continue
 		}
-		g.addVersions(groups)
+		addVersions(g, groups)
 		for _, group := range groups[1:] {
 			effects[group.changer] = true
 		}
 	}
-	order, acyclic := g.sort()
+	order, acyclic := g.Sort()
 	if acyclic && ordered && c.replays(order, effects) {
 		return
 	}
 	v.Searched = true
-	var cycles []rscCycle
+	var cycles []precedence.Cycle
 	if !acyclic {
-		cycles = g.cycles(c.ctx)
+		cycles = g.Cycles(c.ctx)
 	}
 	if len(cycles) > 0 {
-		v.Cycle = g.edgesOf(cycles[0])
+		v.Cycle = c.edgesOf(g, cycles[0])
 	}
 	for _, cycle := range cycles {
-		if c.impossible(cycle.operations()) {
-			v.Outcome, v.Cycle = Violation, g.edgesOf(cycle)
+		if c.impossible(cycle.Operations()) {
+			v.Outcome, v.Cycle = Violation, c.edgesOf(g, cycle)
 			v.Failing, v.Explanation = failing(v.Cycle), explainCycle(v.Cycle, "")
 			return
 		}

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"time"
 
+	"github.com/georegister/georegister/replica/history/precedence"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -13,14 +13,8 @@ import (
 // so first, and returned when the first answer came.
 type rscOp struct {
 	*step
-	asker   string    // who invoked it first
-	learned []learned // who got the answer
-}
-
-// learned is when a client got an answer.
-type learned struct {
-	client string
-	at     time.Duration
+	asker   string               // who invoked it first
+	learned []precedence.Learned // who got the answer
 }
 
 // writes reports whether an operation is one of the model's writes, which real time orders.
@@ -70,7 +64,7 @@ func mergeRSC(steps []*step) ([]*rscOp, []Operation) {
 			o.asker = s.Client
 		}
 		if s.known {
-			o.learned = append(o.learned, learned{s.Client, s.Returned})
+			o.learned = append(o.learned, precedence.Learned{Client: s.Client, At: s.Returned})
 		}
 	}
 	return ops, conflict

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/georegister/georegister/replica/history/precedence"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -14,7 +15,8 @@ import (
 type rscSearch struct {
 	ctx      context.Context
 	registry *register.Registry
-	graph    *rscGraph
+	graph    *precedence.Graph
+	asked    []*rscOp
 	ops      []rscSearchOp
 	keys     []rscSearchKey
 	numbers  map[string]int32 // of values
@@ -56,7 +58,8 @@ type rscSearchKey struct {
 // is negligible.
 func (c *rscChecker) search(ops []*rscOp, maxStates int) (found, done bool) {
 	s := rscSearch{
-		ctx: c.ctx, registry: c.registry, graph: newRSCGraph(ops, c.RSCOptions), ops: make([]rscSearchOp, len(ops)),
+		ctx: c.ctx, registry: c.registry, graph: newRSCGraph(ops, c.RSCOptions), asked: ops,
+		ops:     make([]rscSearchOp, len(ops)),
 		numbers: map[string]int32{"": 0}, values: []register.Value{nil}, seen: map[[2]uint64]bool{}, max: maxStates,
 		most: cmp.Or(c.most, maxHeld),
 	}
@@ -78,7 +81,7 @@ func (c *rscChecker) search(ops []*rscOp, maxStates int) (found, done bool) {
 		}
 	}
 	var first []int32
-	s.before, first = s.graph.indegrees()
+	s.before, first = s.graph.Indegrees()
 	for _, n := range first {
 		s.before[n] = 1
 		s.release(n)
@@ -106,7 +109,7 @@ func timed(ops []*rscOp, key []int32) bool {
 
 // count notes that an operation is left (1) or not any more (-1).
 func (s *rscSearch) count(i int32, change int) {
-	o, mine := s.graph.ops[i], &s.ops[i]
+	o, mine := s.asked[i], &s.ops[i]
 	key := &s.keys[mine.key]
 	if o.known {
 		s.left += change
@@ -144,16 +147,16 @@ func (s *rscSearch) release(n int32) {
 		s.ready = append(s.ready, n)
 		return
 	}
-	for _, e := range s.graph.edges[n] {
-		s.release(e.to)
+	for _, e := range s.graph.Edges(n) {
+		s.release(e.To)
 	}
 }
 
 // retain undoes release.
 func (s *rscSearch) retain(n int32) {
 	if s.before[n] == 0 && int(n) >= len(s.ops) {
-		for _, e := range s.graph.edges[n] {
-			s.retain(e.to)
+		for _, e := range s.graph.Edges(n) {
+			s.retain(e.To)
 		}
 	}
 	s.before[n]++
@@ -207,10 +210,10 @@ func (s *rscSearch) apply(m move, done []undo) []undo {
 	key := s.keys[s.ops[m.op].key]
 	at := slices.Index(s.ready, m.op)
 	before := undo{move{op: m.op, value: key.value}, key.since, at, len(s.ready) - 1}
-	s.set(m.op, m.value, key.since.after(s.graph.ops[m.op], s.values[m.value], m.value == key.value))
+	s.set(m.op, m.value, key.since.after(s.asked[m.op], s.values[m.value], m.value == key.value))
 	s.ready = slices.Delete(s.ready, at, at+1)
-	for _, e := range s.graph.edges[m.op] {
-		s.release(e.to)
+	for _, e := range s.graph.Edges(m.op) {
+		s.release(e.To)
 	}
 	s.count(m.op, -1)
 	return append(done, before)
@@ -219,8 +222,8 @@ func (s *rscSearch) apply(m move, done []undo) []undo {
 func (s *rscSearch) revert(done []undo) {
 	for _, u := range slices.Backward(done) {
 		s.count(u.op, 1)
-		for _, e := range slices.Backward(s.graph.edges[u.op]) {
-			s.retain(e.to)
+		for _, e := range slices.Backward(s.graph.Edges(u.op)) {
+			s.retain(e.To)
 		}
 		s.set(u.op, u.value, u.since)
 		s.ready = slices.Insert(s.ready[:u.ready], u.at, u.op)
@@ -274,7 +277,7 @@ func (s *rscSearch) search() bool {
 
 // try gives the value that a key has after an operation, and whether that can come next.
 func (s *rscSearch) try(n int32) (int32, bool) {
-	o, mine := s.graph.ops[n], &s.ops[n]
+	o, mine := s.asked[n], &s.ops[n]
 	current := s.keys[mine.key].value
 	switch o.Request.Kind {
 	case register.Read:
@@ -297,7 +300,7 @@ func (s *rscSearch) covers(n, value int32) bool {
 
 // unread reports whether an operation is a write that only covers a value, and neither value is of use to what is left.
 func (s *rscSearch) unread(n int32) bool {
-	o, key := s.graph.ops[n], &s.keys[s.ops[n].key]
+	o, key := s.asked[n], &s.keys[s.ops[n].key]
 	return o.known && o.Request.Kind == register.Write && key.rmws == 0 && key.readers[s.ops[n].value] == 0 &&
 		key.readers[key.value] == 0
 }
@@ -307,14 +310,14 @@ func (s *rscSearch) unread(n int32) bool {
 func (s *rscSearch) moves() []move {
 	waiting := map[[2]int32]bool{} // key and value that a read waits for
 	for _, n := range s.ready {
-		if s.graph.ops[n].Request.Kind == register.Read {
+		if s.asked[n].Request.Kind == register.Read {
 			waiting[[2]int32{int32(s.ops[n].key), s.ops[n].value}] = true
 		}
 	}
 	tried := map[[2]int32]bool{}
 	var moves []move
 	for _, n := range s.ready {
-		o, mine := s.graph.ops[n], &s.ops[n]
+		o, mine := s.asked[n], &s.ops[n]
 		value, fits := s.try(n)
 		if !fits || mine.kind == leavesNothing || s.covers(n, value) {
 			continue

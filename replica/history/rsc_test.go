@@ -27,6 +27,10 @@ func message(from string, sent int, to string, received int) Message {
 	return Message{From: from, Sent: time.Duration(sent), To: to, Received: time.Duration(received)}
 }
 
+func fence(client string, from, to int) Fence {
+	return Fence{Client: client, Invoked: time.Duration(from), Returned: time.Duration(to)}
+}
+
 func checkRSC(t testing.TB, history []Operation, options RSCOptions) RSCVerdict {
 	t.Helper()
 	v, err := CheckRSC(t.Context(), history, options)
@@ -102,10 +106,10 @@ var gaps = []struct {
 		messages: []Message{message("b", 6, "c", 8)}},
 	{name: "a fence that began before the read returned", want: regular, history: []Operation{
 		at(1, 0, write("a", 1, 50, "x")), at(1, 0, readOf("b", 5, 6, "x")), absent("c", 10, 11)},
-		fences: []Fence{{"b", 3, 8}}},
+		fences: []Fence{fence("b", 3, 8)}},
 	{name: "an operation that began before the fence ended", want: regular, history: []Operation{
 		at(1, 0, write("a", 1, 50, "x")), at(1, 0, readOf("b", 2, 3, "x")), absent("c", 5, 9)},
-		fences: []Fence{{"b", 4, 5}}},
+		fences: []Fence{fence("b", 4, 5)}},
 	{name: "a read that returned after a write of its value began, and before another one", want: linear,
 		history: []Operation{at(1, 0, write("a", 1, 9, "x")), at(1, 0, readOf("c", 2, 3, "x")),
 			at(2, 0, write("b", 10, 11, "x"))}},
@@ -132,10 +136,10 @@ var gaps = []struct {
 		messages: []Message{message("here", 4, "there", 5)}},
 	{name: "a fence orders what comes after it", want: sequential, history: []Operation{
 		at(1, 0, write("a", 1, 50, "x")), at(1, 0, readOf("b", 2, 3, "x")), absent("c", 7, 8)},
-		fences: []Fence{{"b", 4, 6}}},
+		fences: []Fence{fence("b", 4, 6)}},
 	{name: "a fence orders what its process was told", want: sequential, history: []Operation{
 		at(1, 0, write("a", 1, 50, "x")), at(1, 0, readOf("b", 2, 3, "x")), absent("c", 9, 10)},
-		messages: []Message{message("b", 4, "f", 5)}, fences: []Fence{{"f", 6, 8}}},
+		messages: []Message{message("b", 4, "f", 5)}, fences: []Fence{fence("f", 6, 8)}},
 	{name: "an rmw had ended with the first of two answers", want: sequential, history: []Operation{
 		withID(7, 1, at(0, 1, rmw("a", 1, 10, "1", register.Add, "1"))),
 		withID(7, 1, at(0, 1, rmw("b", 2, 50, "1", register.Add, "1"))), absent("c", 11, 12)}},
@@ -152,7 +156,7 @@ var gaps = []struct {
 		at(1, 0, readOf("c", 1, 2, "x")), at(1, 0, write("a", 3, 4, "x"))}},
 	{name: "a read of the future, beside a fence", want: none, history: []Operation{
 		at(1, 0, write("b", 1, 2, "y")), at(2, 0, readOf("c", 6, 7, "x")), at(2, 0, write("a", 8, 9, "x"))},
-		fences: []Fence{{"b", 3, 4}}},
+		fences: []Fence{fence("b", 3, 4)}},
 	{name: "a read of the future, of a value that was there and is replaced", want: none, history: []Operation{
 		at(1, 0, write("a", 1, 2, "x")), at(2, 0, write("a", 3, 4, "y")), at(3, 0, readOf("c", 5, 6, "x")),
 		at(3, 0, write("a", 7, 8, "x"))}},
@@ -317,7 +321,7 @@ func TestCheckRSCRefusesWhatCantHaveBeen(t *testing.T) {
 		!strings.Contains(err.Error(), "Messages[1]") {
 		t.Errorf("a message that was received when it was sent: %v", err)
 	}
-	if _, err := CheckRSC(t.Context(), nil, RSCOptions{Fences: []Fence{{"a", 5, 4}}}); err == nil ||
+	if _, err := CheckRSC(t.Context(), nil, RSCOptions{Fences: []Fence{fence("a", 5, 4)}}); err == nil ||
 		!strings.Contains(err.Error(), "Fences[0]") {
 		t.Errorf("a fence that ended before it began: %v", err)
 	}

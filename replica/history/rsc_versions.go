@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/georegister/georegister/replica/history/precedence"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -17,7 +18,7 @@ const (
 
 // rscGroup is a value that a key had: who left it, and who found it.
 type rscGroup struct {
-	changer   int32 // an operation; noNode for the initial value
+	changer   int32 // an operation; NoNode for the initial value
 	value     register.Value
 	observers []int32
 }
@@ -51,7 +52,7 @@ func orderKeyOnce(
 	ctx context.Context, registry *register.Registry, ops []*rscOp, key []int32, eager bool,
 ) ([]rscGroup, bool) {
 	v := versions{
-		ctx: ctx, registry: registry, ops: ops, groups: []rscGroup{{changer: noNode}},
+		ctx: ctx, registry: registry, ops: ops, groups: []rscGroup{{changer: precedence.NoNode}},
 		budget: maxFilling + 4*len(key), eager: eager,
 	}
 	var order []int32
@@ -205,7 +206,8 @@ func (v *versions) finish() bool {
 		}
 		best := candidates[0]
 		for _, n := range candidates {
-			if changer := v.groups[n].changer; changer == noNode || v.ops[changer].Invoked < v.ops[i].Returned {
+			changer := v.groups[n].changer
+			if changer == precedence.NoNode || v.ops[changer].Invoked < v.ops[i].Returned {
 				best = n
 			}
 		}

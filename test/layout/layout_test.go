@@ -46,6 +46,7 @@ var areas = []struct {
 			"api/peer", "replica/register", "replica/view", "replica/membership", "replica/protocol", "replica/history",
 		}},
 	{"replica/protocol", []string{"api/peer", "api/witness", "replica/register", "replica/view", "replica/capability"}},
+	{"replica/history/precedence", nil},
 	{"replica/history", []string{"replica/register", "replica/view"}},
 	{"replica/durable", nil},
 	{"replica/configfile", nil},

@@ -1,4 +1,4 @@
-package history
+package precedence
 
 import (
 	"cmp"
@@ -9,18 +9,19 @@ import (
 )
 
 const (
-	maxCycles    = 8         // that are tried to be confirmed by values
+	maxCycles    = 8         // that Cycles returns
 	maxCycleWork = 4_000_000 // edges that are followed to find short ones, beyond the first
 )
 
-// rscCycle is a cycle of nodes, an operation first.
-type rscCycle struct {
-	nodes []int32
-	kinds []edgeKind // of the edge from each node to the next one, and from the last to the first
-	total int        // how many operations the graph has
+// Cycle is operations each of which has to come before the next one, and the last before the first.
+type Cycle struct {
+	nodes   []int32 // an operation first
+	reasons []Reason
+	total   int // how many operations the graph has
 }
 
-func (c rscCycle) operations() []int {
+// Operations are the operations of the cycle, in its order.
+func (c Cycle) Operations() []int {
 	var operations []int
 	for _, n := range c.nodes {
 		if int(n) < c.total {
@@ -30,43 +31,43 @@ func (c rscCycle) operations() []int {
 	return operations
 }
 
-// cycles finds some cycles, the shortest first, if there are any. Each is the shortest through one of its operations,
+// Cycles finds some cycles, the shortest first, if there are any. Each is the shortest through one of its operations,
 // and the first of all unless the graph is so tangled that the search is cut off, or the context ended.
-func (g *rscGraph) cycles(ctx context.Context) []rscCycle {
-	var found []rscCycle
+func (g *Graph) Cycles(ctx context.Context) []Cycle {
+	var found []Cycle
 	component := g.components()
 	sizes := map[int32]int{}
 	for _, c := range component {
 		sizes[c]++
 	}
 	budget, known := maxCycleWork, map[string]bool{}
-	reached := make([]rscStep, len(g.edges))
-	for start := range int32(len(g.ops)) {
+	reached := make([]arrival, len(g.edges))
+	for start := range int32(g.operations) {
 		if sizes[component[start]] < 2 || len(found) > 0 && budget < 0 || ctx.Err() != nil {
 			continue
 		}
 		cycle, work := g.through(start, component, reached)
 		budget -= work
-		operations := cycle.operations()
+		operations := cycle.Operations()
 		slices.Sort(operations)
 		if name := fmt.Sprint(operations); !known[name] {
 			known[name] = true
 			found = append(found, cycle)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b rscCycle) int {
-		return cmp.Compare(len(a.operations()), len(b.operations()))
+	slices.SortStableFunc(found, func(a, b Cycle) int {
+		return cmp.Compare(len(a.Operations()), len(b.Operations()))
 	})
 	return found[:min(len(found), maxCycles)]
 }
 
 // components names each node's strongly connected component by one of its nodes (Kosaraju's algorithm): a walk against
 // the edges, from the node where one along them ended last, reaches a whole component, beside what was seen before.
-func (g *rscGraph) components() []int32 {
-	reversed := make([][]rscEdge, len(g.edges))
+func (g *Graph) components() []int32 {
+	reversed := make([][]Edge, len(g.edges))
 	for n, edges := range g.edges {
 		for _, e := range edges {
-			reversed[e.to] = append(reversed[e.to], rscEdge{to: int32(n)})
+			reversed[e.To] = append(reversed[e.To], Edge{To: int32(n)})
 		}
 	}
 	var order []int32
@@ -86,7 +87,7 @@ func (g *rscGraph) components() []int32 {
 
 // walk appends what a node leads to and was not seen, depth first: each node after what it leads to, and so the first
 // one last.
-func walk(edges [][]rscEdge, from int32, seen []bool, order []int32) []int32 {
+func walk(edges [][]Edge, from int32, seen []bool, order []int32) []int32 {
 	for stack := []int32{from}; len(stack) > 0; {
 		n := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
@@ -97,24 +98,31 @@ func walk(edges [][]rscEdge, from int32, seen []bool, order []int32) []int32 {
 			seen[n] = true
 			stack = append(stack, ^n)
 			for _, e := range edges[n] {
-				stack = append(stack, e.to)
+				stack = append(stack, e.To)
 			}
 		}
 	}
 	return order
 }
 
-// rscStep is how the search for a cycle came to a node, if the search of the cycle through start did.
-type rscStep struct {
+// Reach marks in seen the nodes that come after one. It goes on behind none that seen has already.
+func (g *Graph) Reach(node int32, seen []bool) {
+	for _, e := range g.edges[node] {
+		walk(g.edges, e.To, seen, nil)
+	}
+}
+
+// arrival is how the search for a cycle came to a node, if the search of the cycle through start did.
+type arrival struct {
 	start int32 // the operation, counted from 1, so that the zero value is of no search
 	from  int32
-	kind  edgeKind
+	why   Reason
 }
 
 // through finds a shortest cycle through an operation, counted in operations, and how many edges it followed. The
-// operation is not alone in its component, so that there is one. The steps, one for each node, are reused by the search
-// for the next cycle: a map of those reached took half of the time.
-func (g *rscGraph) through(start int32, component []int32, reached []rscStep) (cycle rscCycle, work int) {
+// operation is not alone in its component, so that there is one. The arrivals, one for each node, are reused by the
+// search for the next cycle: a map of those reached took half of the time.
+func (g *Graph) through(start int32, component []int32, reached []arrival) (cycle Cycle, work int) {
 	// Points cost nothing, so that they are looked at before the operations that are as far away.
 	level, next := []int32{start}, []int32(nil)
 	for {
@@ -123,17 +131,17 @@ func (g *rscGraph) through(start int32, component []int32, reached []rscStep) (c
 			level = level[:len(level)-1]
 			for _, e := range g.edges[n] {
 				work++
-				if reached[e.to].start == start+1 || component[e.to] != component[start] {
+				if reached[e.To].start == start+1 || component[e.To] != component[start] {
 					continue
 				}
-				reached[e.to] = rscStep{start + 1, n, e.why}
+				reached[e.To] = arrival{start + 1, n, e.Why}
 				switch {
-				case e.to == start:
+				case e.To == start:
 					return g.back(start, reached), work
-				case int(e.to) < len(g.ops):
-					next = append(next, e.to)
+				case int(e.To) < g.operations:
+					next = append(next, e.To)
 				default:
-					level = append(level, e.to)
+					level = append(level, e.To)
 				}
 			}
 		}
@@ -142,55 +150,56 @@ func (g *rscGraph) through(start int32, component []int32, reached []rscStep) (c
 }
 
 // back is the cycle from an operation to itself.
-func (g *rscGraph) back(start int32, reached []rscStep) rscCycle {
-	c := rscCycle{total: len(g.ops)}
+func (g *Graph) back(start int32, reached []arrival) Cycle {
+	c := Cycle{total: g.operations}
 	for n := start; len(c.nodes) == 0 || n != start; n = reached[n].from {
 		c.nodes = append(c.nodes, reached[n].from)
-		c.kinds = append(c.kinds, reached[n].kind)
+		c.reasons = append(c.reasons, reached[n].why)
 	}
 	slices.Reverse(c.nodes)
-	slices.Reverse(c.kinds)
+	slices.Reverse(c.reasons)
 	return c
 }
 
-// edgesOf tells a cycle as reasons between operations.
-func (g *rscGraph) edgesOf(c rscCycle) []RSCEdge {
-	var edges []RSCEdge
-	var points []rscPoint
-	for i, n := range c.nodes {
-		if int(n) < len(g.ops) {
-			edges = append(edges, RSCEdge{From: g.ops[n].Operation})
-			points = points[:0]
-		} else {
-			points = append(points, g.points[int(n)-len(g.ops)])
-		}
-		to := c.nodes[(i+1)%len(c.nodes)]
-		if int(to) >= len(g.ops) {
-			continue
-		}
-		e := &edges[len(edges)-1]
-		e.To = g.ops[to].Operation
-		e.Why = why(e.From, e.To, c.kinds[i], points)
-	}
-	return edges
+// Step is why one operation of a cycle comes before the next one.
+type Step struct {
+	From, To int
+	Why      Reason
+	// Told says it of ByPoint, for people; its subject is the earlier operation.
+	Told string
 }
 
-// why says what an edge means; its subject is the earlier operation.
-func why(from, to Operation, kind edgeKind, points []rscPoint) string {
-	switch kind {
-	case byReading:
-		return "left the value that the next one found"
-	case byReplaced:
-		return "found the value that the next one replaced"
-	case byCarstamp:
-		if a, b := from.Result.Carstamp, to.Result.Carstamp; !a.IsZero() && !b.IsZero() {
-			return fmt.Sprintf("changed the key before the next one did, by their carstamps %s and %s", a, b)
+// Steps tells a cycle as reasons between operations.
+func (g *Graph) Steps(c Cycle) []Step {
+	var steps []Step
+	var points []point
+	for i, n := range c.nodes {
+		if int(n) < c.total {
+			steps = append(steps, Step{From: int(n)})
+			points = points[:0]
+		} else {
+			points = append(points, g.points[int(n)-c.total])
 		}
-		return "changed the key before the next one did, by the carstamps of answers"
+		to := c.nodes[(i+1)%len(c.nodes)]
+		if int(to) >= c.total {
+			continue
+		}
+		s := &steps[len(steps)-1]
+		s.To, s.Why = int(to), c.reasons[i]
+		if s.Why == ByPoint {
+			s.Told = told(points)
+		}
 	}
+	return steps
+}
+
+// told says what points on the way from an operation to the next one mean.
+func told(points []point) string {
 	var messages []string
 	for _, p := range points {
 		switch p.kind {
+		case ofChecker:
+			return p.told
 		case ofFence:
 			return fmt.Sprintf("came before a fence of %s, from %v to %v, which had ended before the next one began",
 				p.fence.Client, p.fence.Invoked, p.fence.Returned)
@@ -203,21 +212,12 @@ func why(from, to Operation, kind edgeKind, points []rscPoint) string {
 	switch {
 	case len(messages) > 0:
 		return "ended before a message " + strings.Join(messages, ", then one ") + ", before the next one began"
+	case last.kind == ofOperations:
+		return "had ended before the next one began"
 	case last.kind == ofWrites:
 		return "is a write that had ended before the next one, a write too, began"
 	case last.kind == ofKey:
 		return "is a write that had ended before the next one, a read of its key, began"
 	}
 	return fmt.Sprintf("ended before the next one began, and %s knew it", last.client)
-}
-
-// explainCycle tells a cycle in words.
-func explainCycle(edges []RSCEdge, remark string) string {
-	var b strings.Builder
-	b.WriteString("each of these operations has to come before the next one, and the last before the first:\n")
-	for _, e := range edges {
-		fmt.Fprintf(&b, "%s\n    %s\n", list([]Operation{e.From}), e.Why)
-	}
-	b.WriteString(remark)
-	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -1,0 +1,233 @@
+package transactions
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/georegister/georegister/replica/history/precedence"
+)
+
+// search is one for an order of all transactions by values alone.
+type search struct {
+	*checker
+	graph  *precedence.Graph
+	before []int32 // edges into each node from what is not taken
+	ready  []int32 // transactions that nothing has to come before any more
+	rest   int     // transactions with a sure effect that are not taken
+	mark   uint64  // stands for what was taken and who left each key's value
+	seen   map[uint64]bool
+	states int
+	keys   map[string]*searchedKey
+}
+
+// searchedKey is a key as it is after what was taken.
+type searchedKey struct {
+	number  uint64
+	writer  int32          // who left its value; NoNode: it is what the key had at first
+	readers map[string]int // by value: how many that are not taken and had an effect for sure found it
+	writers map[string]int // by value: how many that are not taken leave it
+}
+
+// search reports whether there is an order that keeps all edges of a graph in which each transaction finds what it
+// found, and whether that is known. What is known of the past is 64 bits of a hash for each state.
+func (c *checker) search(g *precedence.Graph) (exists, done bool) {
+	s := search{checker: c, graph: g, seen: map[uint64]bool{}, keys: map[string]*searchedKey{}}
+	for number, name := range slices.Sorted(maps.Keys(c.keys)) {
+		s.keys[name] = &searchedKey{
+			number: uint64(number), writer: precedence.NoNode, readers: map[string]int{}, writers: map[string]int{},
+		}
+	}
+	for i := range c.all {
+		s.count(int32(i), 1)
+	}
+	var first []int32
+	s.before, first = g.Indegrees()
+	for _, n := range first {
+		s.before[n] = 1
+		s.release(n)
+	}
+	exists = s.run()
+	return exists, exists || s.states <= c.options.MaxStates && c.ctx.Err() == nil
+}
+
+// count notes that a transaction is left (1) or not any more (-1).
+func (s *search) count(i int32, change int) {
+	if s.sure[i] {
+		s.rest += change
+		for _, f := range s.reads[i] {
+			s.keys[f.key].readers[valueKey(f.value)] += change
+		}
+	}
+	for _, w := range s.all[i].Writes {
+		s.keys[w.Key].writers[valueKey(w.Value)] += change
+	}
+}
+
+// release takes back one edge into a node. Points that nothing has to come before are passed at once.
+func (s *search) release(n int32) {
+	if s.before[n]--; s.before[n] > 0 {
+		return
+	}
+	if int(n) < len(s.all) {
+		s.ready = append(s.ready, n)
+		return
+	}
+	for _, e := range s.graph.Edges(n) {
+		s.release(e.To)
+	}
+}
+
+// retain undoes release.
+func (s *search) retain(n int32) {
+	if s.before[n] == 0 && int(n) >= len(s.all) {
+		for _, e := range s.graph.Edges(n) {
+			s.retain(e.To)
+		}
+	}
+	s.before[n]++
+}
+
+// taken is a transaction that was put next, and what there was before.
+type taken struct {
+	transaction int32
+	at          int     // where it was among those that are ready
+	ready       int     // how many these were, without it
+	writers     []int32 // of the keys that it writes
+}
+
+// take puts a transaction next.
+func (s *search) take(i int32) taken {
+	at := slices.Index(s.ready, i)
+	t := taken{transaction: i, at: at, ready: len(s.ready) - 1}
+	s.mark ^= scramble(uint64(i) << 1)
+	for _, w := range s.all[i].Writes {
+		t.writers = append(t.writers, s.keys[w.Key].writer)
+		s.set(s.keys[w.Key], i)
+	}
+	s.ready = slices.Delete(s.ready, at, at+1)
+	for _, e := range s.graph.Edges(i) {
+		s.release(e.To)
+	}
+	s.count(i, -1)
+	return t
+}
+
+func (s *search) set(k *searchedKey, writer int32) {
+	s.mark ^= k.mark()
+	k.writer = writer
+	s.mark ^= k.mark()
+}
+
+func (k *searchedKey) mark() uint64 { return scramble(k.number<<33 | uint64(uint32(k.writer))<<1 | 1) }
+
+func (s *search) untake(t taken) {
+	s.count(t.transaction, 1)
+	for _, e := range slices.Backward(s.graph.Edges(t.transaction)) {
+		s.retain(e.To)
+	}
+	for n, w := range s.all[t.transaction].Writes {
+		s.set(s.keys[w.Key], t.writers[n])
+	}
+	s.mark ^= scramble(uint64(t.transaction) << 1)
+	s.ready = slices.Insert(s.ready[:t.ready], t.at, t.transaction)
+}
+
+// run reports whether what is left can follow.
+func (s *search) run() bool {
+	var free []taken
+	// What writes nothing may come as soon as it fits: nothing is lost by that.
+	for progress := true; progress; {
+		progress = false
+		for _, i := range s.ready {
+			if len(s.all[i].Writes) == 0 && s.fits(i) {
+				free, progress = append(free, s.take(i)), true
+				break
+			}
+		}
+	}
+	if s.rest == 0 || s.branch() {
+		return true
+	}
+	for _, t := range slices.Backward(free) {
+		s.untake(t)
+	}
+	return false
+}
+
+// branch tries each transaction that may come next.
+func (s *search) branch() bool {
+	if s.seen[s.mark] || s.states > s.options.MaxStates || s.ctx.Err() != nil {
+		return false
+	}
+	s.states++
+	s.seen[s.mark] = true
+	for _, i := range s.moves() {
+		if s.states > s.options.MaxStates || s.ctx.Err() != nil {
+			break
+		}
+		t := s.take(i)
+		if s.run() {
+			return true
+		}
+		s.untake(t)
+	}
+	return false
+}
+
+// moves lists what may come next: first what returned first, and what may have had no effect last.
+func (s *search) moves() []int32 {
+	var moves []int32
+	for _, i := range s.ready {
+		if s.fits(i) && !s.covers(i) {
+			moves = append(moves, i)
+		}
+	}
+	slices.SortStableFunc(moves, func(a, b int32) int {
+		switch known := s.known(a); {
+		case known != s.known(b) && known:
+			return -1
+		case known != s.known(b):
+			return 1
+		}
+		return cmp.Compare(s.all[a].Returned, s.all[b].Returned)
+	})
+	return moves
+}
+
+// fits reports whether a transaction that comes next finds what it found.
+func (s *search) fits(i int32) bool {
+	for _, f := range s.reads[i] {
+		if !s.explains(s.keys[f.key].writer, i, f) {
+			return false
+		}
+	}
+	return true
+}
+
+// covers reports whether a transaction would replace a value for good that is still to be found. One that leaves the
+// same value is among those who leave it.
+func (s *search) covers(i int32) bool {
+	for _, w := range s.all[i].Writes {
+		k, current := s.keys[w.Key], ""
+		if k.writer != precedence.NoNode {
+			current = valueKey(s.left(k.writer, w.Key))
+		}
+		readers := k.readers[current]
+		if s.sure[i] && slices.ContainsFunc(s.reads[i], func(f found) bool { return f.key == w.Key }) {
+			readers-- // itself, which finds it now
+		}
+		if readers > 0 && k.writers[current] == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// scramble is a permutation of 64 bits that leaves no pattern (the finalizer of splitmix64).
+func scramble(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
