@@ -8,6 +8,7 @@ import (
 
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/history/precedence"
+	"github.com/georegister/georegister/replica/register"
 )
 
 // Model is what a store promises.
@@ -200,24 +201,32 @@ func (c *checker) graph() *precedence.Graph {
 	return precedence.New(operations, c.record.Messages, c.record.Fences, order)
 }
 
+// current is a key's value after some transactions. The zero value is that at first.
+type current struct {
+	written bool
+	writer  int32
+	value   register.Value
+}
+
+// explains reports whether a transaction that comes next finds what it found.
+func (c *checker) explains(now current, reader int32, f found) bool {
+	return now.value.Equal(f.value) && (!now.written || c.inTime(now.writer, reader))
+}
+
 // replays applies the transactions in an order, and reports whether each finds what it found.
 func (c *checker) replays(order []int32) bool {
-	latest := map[string]int32{} // by key, who left its value
+	values := map[string]current{}
 	for _, i := range order {
 		if !c.effect[i] {
 			continue
 		}
 		for _, f := range c.reads[i] {
-			left, written := latest[f.key]
-			if !written {
-				left = precedence.NoNode
-			}
-			if !c.explains(left, i, f) {
+			if !c.explains(values[f.key], i, f) {
 				return false
 			}
 		}
 		for _, w := range c.all[i].Writes {
-			latest[w.Key] = i
+			values[w.Key] = current{true, i, w.Value}
 		}
 	}
 	return true

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/history/precedence"
@@ -13,9 +12,16 @@ import (
 
 // key is what is known of a key.
 type key struct {
-	writers []int32            // who left a value, in the order of the proposal once there is one
-	by      map[string][]int32 // those, by the value
+	writers []int32            // who left a value, by when they were invoked; in the order of the proposal from then on
+	by      map[string]*value  // those, by the value
+	stamped map[uint64][]int32 // those with a timestamp, by that
 	hinted  bool               // each writer that had an effect has a timestamp
+}
+
+// value is who left one of a key's values, by when they were invoked.
+type value struct {
+	writers []int32
+	known   []int32 // those that are committed
 }
 
 // found is a value that a transaction found.
@@ -52,23 +58,22 @@ func (c *checker) collect() *unexplained {
 	c.reads, c.effect = make([][]found, len(c.all)), make([]bool, len(c.all))
 	for i, t := range c.all {
 		for _, w := range t.Writes {
-			k := c.key(w.Key)
-			k.writers = append(k.writers, int32(i))
-			k.by[valueKey(w.Value)] = append(k.by[valueKey(w.Value)], int32(i))
+			c.key(w.Key).add(int32(i), t, w.Value)
 		}
 	}
 	var waiting []int32
-	wrong := make([]string, len(c.all))
-	for i, t := range c.all {
+	wrong := map[int32]history.Access{}
+	for n, t := range c.all {
+		i := int32(n)
 		for _, a := range t.Reads {
-			f, why := c.find(int32(i), a)
-			if why != "" {
-				wrong[i] = why
+			f, possible := c.find(i, a)
+			if !possible {
+				wrong[i] = a
 			}
 			c.reads[i] = append(c.reads[i], f)
 		}
-		if c.known(int32(i)) {
-			waiting = append(waiting, int32(i))
+		if c.known(i) {
+			waiting = append(waiting, i)
 			c.effect[i] = true
 		}
 	}
@@ -82,8 +87,8 @@ func (c *checker) collect() *unexplained {
 	}
 	c.findSure()
 	for i, t := range c.all {
-		if c.sure[i] && wrong[i] != "" {
-			return &unexplained{t, wrong[i]}
+		if a, isWrong := wrong[int32(i)]; c.sure[i] && isWrong {
+			return &unexplained{t, c.unwritten(t, a)}
 		}
 	}
 	return nil
@@ -116,78 +121,85 @@ func (c *checker) findSure() {
 func (c *checker) key(name string) *key {
 	k := c.keys[name]
 	if k == nil {
-		k = &key{by: map[string][]int32{}}
+		k = &key{by: map[string]*value{}, stamped: map[uint64][]int32{}}
 		c.keys[name] = k
 	}
 	return k
 }
 
-// find tells who left what a transaction found, or why nobody can have.
-func (c *checker) find(i int32, a history.Access) (f found, why string) {
-	t := c.all[i]
-	f = found{key: a.Key, value: a.Value, writer: precedence.NoNode}
-	candidates := c.candidates(i, a)
-	switch n := len(candidates); {
-	case n == 0:
-		return f, c.unwritten(t, a)
-	case n == 1:
-		f.writer, f.certain = candidates[0], true
-		return f, ""
+// add notes that a transaction left a value.
+func (k *key) add(i int32, t history.Transaction, left register.Value) {
+	v := k.by[valueKey(left)]
+	if v == nil {
+		v = &value{}
+		k.by[valueKey(left)] = v
 	}
-	// The first that the reader's hint fits, else the latest that is known.
-	rank := func(w int32) int {
-		switch {
-		case w == precedence.NoNode:
-			return 1
-		case a.Version > 0 && c.all[w].Timestamp == a.Version:
-			return 3
-		case c.known(w):
-			return 2
-		}
-		return 0
+	k.writers, v.writers = append(k.writers, i), append(v.writers, i)
+	if t.Outcome == history.Committed {
+		v.known = append(v.known, i)
 	}
-	invoked := func(w int32) time.Duration {
-		if w == precedence.NoNode {
-			return 0
-		}
-		return c.all[w].Invoked
+	if t.Timestamp > 0 {
+		k.stamped[t.Timestamp] = append(k.stamped[t.Timestamp], i)
 	}
-	f.writer = slices.MaxFunc(candidates, func(v, w int32) int {
-		return cmp.Or(cmp.Compare(rank(v), rank(w)), cmp.Compare(invoked(v), invoked(w)))
-	})
-	return f, ""
 }
 
-// candidates are those who can have left what a transaction found.
-func (c *checker) candidates(i int32, a history.Access) (candidates []int32) {
-	if !a.Value.Present() {
-		candidates = append(candidates, precedence.NoNode)
+// find tells who left what a transaction found, and whether anybody can have. Of several it takes the one that the
+// hint names, or else the latest that is committed, or the latest.
+func (c *checker) find(i int32, a history.Access) (f found, possible bool) {
+	f = found{key: a.Key, value: a.Value, writer: precedence.NoNode}
+	k := c.key(a.Key)
+	v := k.by[valueKey(a.Value)]
+	if v == nil {
+		v = &value{}
 	}
-	for _, w := range c.key(a.Key).by[valueKey(a.Value)] {
-		if w != i && c.inTime(w, i) {
-			candidates = append(candidates, w)
+	writers := c.until(v.writers, i)
+	initial, candidates := !a.Value.Present(), len(writers)
+	if _, own := slices.BinarySearch(writers, i); own {
+		candidates--
+	}
+	if initial {
+		candidates++
+	}
+	f.certain = candidates == 1
+	if a.Version > 0 {
+		for _, w := range k.stamped[a.Version] {
+			if _, left := slices.BinarySearch(writers, w); left && w != i {
+				f.writer = w
+				return f, true
+			}
 		}
 	}
-	return candidates
+	f.writer = latest(c.until(v.known, i), i)
+	if f.writer == precedence.NoNode && !initial {
+		f.writer = latest(writers, i)
+	}
+	return f, candidates > 0
+}
+
+// latest is the last one of some writers that is not the reader; NoNode: there is none.
+func latest(writers []int32, reader int32) int32 {
+	for _, w := range slices.Backward(writers) {
+		if w != reader {
+			return w
+		}
+	}
+	return precedence.NoNode
+}
+
+// until are those of some writers that were invoked before a reader returned.
+func (c *checker) until(writers []int32, reader int32) []int32 {
+	n, _ := slices.BinarySearchFunc(writers, reader, func(w, reader int32) int {
+		if c.inTime(w, reader) {
+			return -1
+		}
+		return 1
+	})
+	return writers[:n]
 }
 
 // inTime reports whether a writer was invoked before a reader returned.
 func (c *checker) inTime(writer, reader int32) bool {
 	return !c.known(reader) || c.all[writer].Invoked <= c.all[reader].Returned
-}
-
-// explains reports whether a transaction can have found a value because another one had left it.
-func (c *checker) explains(writer, reader int32, f found) bool {
-	if writer == precedence.NoNode {
-		return !f.value.Present()
-	}
-	return c.inTime(writer, reader) && c.left(writer, f.key).Equal(f.value)
-}
-
-// left is the value that a transaction left of a key that it wrote.
-func (c *checker) left(writer int32, key string) register.Value {
-	writes := c.all[writer].Writes
-	return writes[slices.IndexFunc(writes, func(a history.Access) bool { return a.Key == key })].Value
 }
 
 // unwritten says why nobody can have left what a transaction found.

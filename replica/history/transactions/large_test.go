@@ -97,3 +97,31 @@ func BenchmarkCheck(b *testing.B) {
 		}
 	}
 }
+
+// What makes it hard to tell who left what: one value all over, many outcomes that are unknown, many keys of one
+// transaction, and many cycles.
+func TestHostileHistoriesAreJudged(t *testing.T) {
+	const count = 10_000
+	same, unknown, skew := []history.Transaction{transaction("i", -9, -8, "x=0")}, []history.Transaction(nil),
+		[]history.Transaction(nil)
+	wide := []history.Transaction{transaction("a", 0, 1, "x=0"), transaction("b", 2, 3, "x:0")}
+	for i := range count {
+		same = append(same, transaction(fmt.Sprint("c", i%50), 10*i-200, 10*i+5, "x=0 x:0"))
+		unknown = append(unknown, outcome(history.UnknownOutcome, transaction(fmt.Sprint("c", i), i, 0, "x=0")))
+		a := history.Access{Key: fmt.Sprint(i), Value: register.Value("1")}
+		wide[0].Writes, wide[1].Reads = append(wide[0].Writes, a), append(wide[1].Reads, a)
+		skew = append(skew, transaction("a", 9*i, 9*i+5, fmt.Sprintf("x%d: y%d: x%d=1", i, i, i)),
+			transaction("b", 9*i, 9*i+5, fmt.Sprintf("x%d: y%d: y%d=1", i, i, i)))
+	}
+	unknown = append(unknown, transaction("r", count, count+1, "x:0"))
+	for _, model := range []Model{Strict, Regular} {
+		for name, all := range map[string][]history.Transaction{"same": same, "unknown": unknown, "wide": wide} {
+			if v := check(t, model, all...); !v.OK() {
+				t.Errorf("%s, %s: %s: %.1000s", name, model, v.Outcome, v.Explanation)
+			}
+		}
+		if v := check(t, model, skew...); v.Outcome != history.Violation || len(v.Cycle) != 2 {
+			t.Errorf("skew, %s: %s: %.1000s", model, v.Outcome, v.Explanation)
+		}
+	}
+}

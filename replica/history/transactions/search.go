@@ -24,7 +24,7 @@ type search struct {
 // searchedKey is a key as it is after what was taken.
 type searchedKey struct {
 	number  uint64
-	writer  int32          // who left its value; NoNode: it is what the key had at first
+	current                // value
 	readers map[string]int // by value: how many that are not taken and had an effect for sure found it
 	writers map[string]int // by value: how many that are not taken leave it
 }
@@ -35,7 +35,8 @@ func (c *checker) search(g *precedence.Graph) (exists, done bool) {
 	s := search{checker: c, graph: g, seen: map[uint64]bool{}, keys: map[string]*searchedKey{}}
 	for number, name := range slices.Sorted(maps.Keys(c.keys)) {
 		s.keys[name] = &searchedKey{
-			number: uint64(number), writer: precedence.NoNode, readers: map[string]int{}, writers: map[string]int{},
+			number: uint64(number), current: current{writer: precedence.NoNode}, readers: map[string]int{},
+			writers: map[string]int{},
 		}
 	}
 	for i := range c.all {
@@ -91,9 +92,9 @@ func (s *search) retain(n int32) {
 // taken is a transaction that was put next, and what there was before.
 type taken struct {
 	transaction int32
-	at          int     // where it was among those that are ready
-	ready       int     // how many these were, without it
-	writers     []int32 // of the keys that it writes
+	at          int       // where it was among those that are ready
+	ready       int       // how many these were, without it
+	before      []current // of the keys that it writes
 }
 
 // take puts a transaction next.
@@ -102,8 +103,8 @@ func (s *search) take(i int32) taken {
 	t := taken{transaction: i, at: at, ready: len(s.ready) - 1}
 	s.mark ^= scramble(uint64(i) << 1)
 	for _, w := range s.all[i].Writes {
-		t.writers = append(t.writers, s.keys[w.Key].writer)
-		s.set(s.keys[w.Key], i)
+		t.before = append(t.before, s.keys[w.Key].current)
+		s.set(s.keys[w.Key], current{true, i, w.Value})
 	}
 	s.ready = slices.Delete(s.ready, at, at+1)
 	for _, e := range s.graph.Edges(i) {
@@ -113,9 +114,9 @@ func (s *search) take(i int32) taken {
 	return t
 }
 
-func (s *search) set(k *searchedKey, writer int32) {
+func (s *search) set(k *searchedKey, now current) {
 	s.mark ^= k.mark()
-	k.writer = writer
+	k.current = now
 	s.mark ^= k.mark()
 }
 
@@ -127,7 +128,7 @@ func (s *search) untake(t taken) {
 		s.retain(e.To)
 	}
 	for n, w := range s.all[t.transaction].Writes {
-		s.set(s.keys[w.Key], t.writers[n])
+		s.set(s.keys[w.Key], t.before[n])
 	}
 	s.mark ^= scramble(uint64(t.transaction) << 1)
 	s.ready = slices.Insert(s.ready[:t.ready], t.at, t.transaction)
@@ -198,7 +199,7 @@ func (s *search) moves() []int32 {
 // fits reports whether a transaction that comes next finds what it found.
 func (s *search) fits(i int32) bool {
 	for _, f := range s.reads[i] {
-		if !s.explains(s.keys[f.key].writer, i, f) {
+		if !s.explains(s.keys[f.key].current, i, f) {
 			return false
 		}
 	}
@@ -209,15 +210,13 @@ func (s *search) fits(i int32) bool {
 // same value is among those who leave it.
 func (s *search) covers(i int32) bool {
 	for _, w := range s.all[i].Writes {
-		k, current := s.keys[w.Key], ""
-		if k.writer != precedence.NoNode {
-			current = valueKey(s.left(k.writer, w.Key))
-		}
-		readers := k.readers[current]
+		k := s.keys[w.Key]
+		value := valueKey(k.value)
+		readers := k.readers[value]
 		if s.sure[i] && slices.ContainsFunc(s.reads[i], func(f found) bool { return f.key == w.Key }) {
 			readers-- // itself, which finds it now
 		}
-		if readers > 0 && k.writers[current] == 0 {
+		if readers > 0 && k.writers[value] == 0 {
 			return true
 		}
 	}
