@@ -145,6 +145,25 @@ func (p Protocol) CheckOperation(kind register.Kind) error {
 	return nil
 }
 
+// CheckTransaction refuses several calls on one key that are one rmw, where the protocol has no rmws of any function.
+// The error names the protocols that have.
+func (p Protocol) CheckTransaction() error {
+	if p.transactional() {
+		return nil
+	}
+	var others []string
+	for _, other := range Table() {
+		if other.transactional() {
+			others = append(others, other.Name)
+		}
+	}
+	return fmt.Errorf("a transaction on one key is a read-modify-write; use one of %s", strings.Join(others, ", "))
+}
+
+func (p Protocol) transactional() bool {
+	return p.CheckOperation(register.RMW) == nil && !p.Operation(register.RMW).Idempotent
+}
+
 // CheckMembers refuses a number of replicas that the protocol can't run with; the error names those it can.
 func (p Protocol) CheckMembers(n int) error {
 	if slices.Contains(p.Members, n) {

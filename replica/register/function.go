@@ -41,7 +41,8 @@ type Registry struct{ functions map[string]Function }
 // NewRegistry returns a registry of the built-in functions.
 func NewRegistry() *Registry {
 	r := &Registry{functions: map[string]Function{}}
-	for _, f := range slices.Concat(builtins(), idempotents()) {
+	multi := Function{Name: "multi", Version: 1, Args: 2, Apply: r.multi}
+	for _, f := range append(slices.Concat(builtins(), idempotents()), multi) {
 		r.functions[f.ID()] = f
 	}
 	return r
@@ -78,6 +79,9 @@ func (r *Registry) Check(call Call) error {
 	}
 	if len(call.Args) != f.Args {
 		return fmt.Errorf("rmw function %s takes %d arguments, not %d", call.Function, f.Args, len(call.Args))
+	}
+	if call.Function == Multi {
+		return r.checkMulti(call.Args)
 	}
 	return nil
 }

@@ -37,6 +37,20 @@ func cli(t *testing.T, port int, flag string, command ...string) string {
 	return run(t, "redis-cli", append([]string{flag, "-h", "127.0.0.1", "-p", strconv.Itoa(port)}, command...)...)
 }
 
+// transaction adds 2 to a counter, reads it, and returns what redis-cli printed: the new value behind what was queued.
+func transaction(t *testing.T, port int, flag, counter string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c := exec.CommandContext(ctx, "redis-cli", flag, "-h", "127.0.0.1", "-p", strconv.Itoa(port))
+	c.Stdin = strings.NewReader(fmt.Sprintf("MULTI\nINCRBY %s 2\nGET %s\nEXISTS %s\nEXEC\n", counter, counter, counter))
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("redis-cli: %v\n%s", err, out)
+	}
+	return string(out)
+}
+
 func TestRedisClients(t *testing.T) {
 	ports := start(t, "../../config/samples/gryff-five-regions.yaml")
 	for _, protocol := range protocols {
@@ -72,7 +86,13 @@ func testCLI(t *testing.T, ports []int, flag string) {
 			}
 		}
 	}
-	for _, command := range [][]string{{"MULTI"}, {"KEYS", "*"}, {"EXPIRE", counter, "1"}} {
+	for i, port := range ports {
+		got, want := transaction(t, port, flag, counter), fmt.Sprintf("OK QUEUED QUEUED QUEUED %d", len(ports)+2*i+2)
+		if !strings.HasPrefix(strings.Join(strings.Fields(got), " "), want) {
+			t.Errorf("a transaction through port %d answered %q, want %s", port, got, want)
+		}
+	}
+	for _, command := range [][]string{{"EXEC"}, {"KEYS", "*"}, {"EXPIRE", counter, "1"}} {
 		if got := cli(t, ports[0], flag, command...); !strings.HasPrefix(got, "ERR") &&
 			!strings.HasPrefix(got, "(error)") {
 			t.Errorf("%s answered %q, want an error", command[0], got)

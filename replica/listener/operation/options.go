@@ -81,3 +81,12 @@ func (o Options) WithDefaults() (Options, error) {
 // Regular reports whether reads may be answered before a quorum holds what they read, so that clients have sessions and
 // proofs.
 func (o *Options) Regular() bool { return o.Proofs != nil }
+
+// CheckTransaction refuses a transaction on one key where the protocol has none.
+func (o *Options) CheckTransaction() error {
+	row, err := capability.Find(o.Identity.Protocol)
+	if err != nil {
+		return nil // a protocol of a test: the store says what it has not
+	}
+	return row.CheckTransaction()
+}

@@ -26,10 +26,11 @@ type command struct {
 }
 
 const (
-	groupString     = "string"
-	groupGeneric    = "generic"
-	groupConnection = "connection"
-	groupServer     = "server"
+	groupString       = "string"
+	groupGeneric      = "generic"
+	groupTransactions = "transactions"
+	groupConnection   = "connection"
+	groupServer       = "server"
 )
 
 // table is every command that is served.
@@ -79,6 +80,16 @@ func table() []command {
 		many("exists", 1, register.Read, groupGeneric, "Returns how many of the keys are present.",
 			readingEach(renderPresent)),
 
+		plain("multi", 1, false, groupTransactions,
+			"Holds the commands that follow, on one key, until EXEC executes them as one.", runMulti),
+		plain("exec", 1, false, groupTransactions, "Executes what MULTI held, and returns the replies.", runExec),
+		plain("discard", 1, false, groupTransactions, "Forgets what MULTI held, and WATCH.", runDiscard),
+		{
+			name: "watch", arity: -2, firstKey: 1, lastKey: -1, keyStep: 1, group: groupTransactions, run: runWatch,
+			summary: "Has EXEC execute nothing if the key has another value by then.",
+		},
+		plain("unwatch", 1, false, groupTransactions, "Forgets WATCH.", runUnwatch),
+
 		plain("auth", -2, true, groupConnection, "Authenticates the connection.", runAuth),
 		plain("hello", -1, true, groupConnection, "Chooses the protocol's version, 2 or 3.", runHello),
 		plain("ping", -1, false, groupConnection, "Returns PONG, or its argument.", runPing),
@@ -120,7 +131,7 @@ var refusals = []struct {
 		"keys", "scan", "dbsize", "randomkey", "flushall", "flushdb", "sort", "sort_ro", "swapdb",
 	}},
 	{"this store has no transactions over several keys, every key is linearizable for itself", []string{
-		"multi", "exec", "discard", "watch", "unwatch", "msetnx", "rename", "renamenx", "copy", "lcs", "bitop",
+		"msetnx", "rename", "renamenx", "copy", "lcs", "bitop",
 	}},
 	{"this store runs no scripts; CAS, INCR, APPEND and SET with NX, XX or GET are atomic on one key", []string{
 		"eval", "evalsha", "eval_ro", "evalsha_ro", "script", "function", "fcall", "fcall_ro",
@@ -169,8 +180,6 @@ func (c *connection) newCall(in resp.Command) *call {
 		c.refuseUnknown(k, name, in)
 	case !c.client.authenticated && !known.noAuth && c.server.options.Password != "":
 		k.fail("NOAUTH Authentication required.")
-	case c.client.refusing && known.name != "reset" && known.name != "quit":
-		k.fail("EXECABORT not executed, since MULTI was refused; DISCARD or RESET ends this")
 	case in.Excess != nil:
 		k.fail(c.excessText(known, in.Excess))
 	case known.arity > 0 && len(in.Args) != known.arity || len(in.Args) < -known.arity:
@@ -178,9 +187,13 @@ func (c *connection) newCall(in resp.Command) *call {
 	default:
 		if message := c.checkArguments(known, in.Args); message != "" {
 			k.fail(message)
-		} else {
+		} else if !c.holds(k, known, in.Args) {
 			known.run(c, k, in.Args)
+			return k
 		}
+	}
+	if t := &c.client.transaction; t.begun && k.refused {
+		t.broken = true
 	}
 	return k
 }
@@ -204,23 +217,11 @@ func (c *connection) lookup(in resp.Command) (name []byte, known *command) {
 	return name, c.server.commands[string(lower[:len(name)])]
 }
 
-// refuseUnknown refuses a command that is not served. What a refused MULTI was to hold together is
-// refused as well: executed one by one, it would not be what the client asked for.
+// refuseUnknown refuses a command that is not served.
 func (c *connection) refuseUnknown(k *call, name []byte, in resp.Command) {
 	lower := strings.ToLower(string(name[:min(len(name), 128)]))
-	switch {
-	case !c.client.authenticated && c.server.options.Password != "":
+	if !c.client.authenticated && c.server.options.Password != "" {
 		k.fail("NOAUTH Authentication required.")
-		return
-	case lower == "multi":
-		c.client.refusing = true
-	case lower == "exec" && c.client.refusing:
-		c.client.refusing = false
-		k.fail("EXECABORT not executed, since MULTI was refused")
-		return
-	case lower == "discard" && c.client.refusing:
-		c.client.refusing = false
-		k.ok()
 		return
 	}
 	if reason := refusedReason(lower); reason != "" {

@@ -148,14 +148,44 @@ func TestConformance(t *testing.T) {
 				failed("ERR unknown command 'lpush': this store has strings only, no hashes, lists, sets, sorted " +
 					"sets or streams; " +
 					"COMMAND lists what is served")},
-			{"EXEC",
-				failed("ERR unknown command 'exec': this store has no transactions over several keys, every key is " +
+			{"RENAME a b",
+				failed("ERR unknown command 'rename': this store has no transactions over several keys, every key is " +
 					"linearizable for itself")},
-			{"MULTI",
-				failed("ERR unknown command 'multi': this store has no transactions over several keys, every key is " +
-					"linearizable for itself")},
-			{"SET k v", failed("EXECABORT not executed, since MULTI was refused; DISCARD or RESET ends this")},
-			{"EXEC", failed("EXECABORT not executed, since MULTI was refused")}, {"GET k", nil}, {"SET k v", "OK"},
+		},
+		"transactions": {
+			{"EXEC", failed("ERR EXEC without MULTI")}, {"DISCARD", failed("ERR DISCARD without MULTI")},
+			{"MULTI", "OK"}, {"EXEC", []any{}}, {"MULTI", "OK"},
+			{"MULTI", failed("ERR MULTI calls can not be nested")},
+			{"SET n 5", "QUEUED"}, {"INCR n", "QUEUED"}, {"GET n", "QUEUED"}, {"SET n x NX", "QUEUED"},
+			{"GETRANGE n 0 -1", "QUEUED"}, {"MGET n n", "QUEUED"}, {"EXISTS n n", "QUEUED"}, {"STRLEN n", "QUEUED"},
+			{"TYPE n", "QUEUED"}, {"DEL n n", "QUEUED"}, {"GET n", "QUEUED"}, {"MSET n a n b", "QUEUED"},
+			{"EXEC", []any{"OK", int64(6), "6", nil, "6", []any{"6", "6"}, int64(2), int64(1), "string", int64(1), nil,
+				"OK"}},
+			{"GET n", "b"}, {"MULTI", "OK"}, {"INCR n", "QUEUED"}, {"APPEND n c", "QUEUED"},
+			{"EXEC", []any{"ERR value is not an integer or out of range", int64(2)}}, {"GET n", "bc"},
+			{"MULTI", "OK"}, {"SET n d", "QUEUED"}, {"DISCARD", "OK"}, {"GET n", "bc"},
+			{"MULTI", "OK"}, {"SET n d", "QUEUED"},
+			{"FROB", failed("ERR unknown command 'FROB', with args beginning with: ")},
+			{"GET n", "QUEUED"}, {"EXEC", failed("EXECABORT Transaction discarded because of previous errors.")},
+			{"GET n", "bc"}, {"MULTI", "OK"}, {"SET n d", "QUEUED"},
+			{"SET m d", failed("ERR MULTI holds commands on one key here, and this is another one: send them without " +
+				"MULTI (redis-py: pipeline(transaction=False), go-redis: Pipelined)")},
+			{"EXEC", failed("EXECABORT Transaction discarded because of previous errors.")}, {"EXISTS n m", int64(1)},
+			{"MULTI", "OK"}, {"PING", failed("ERR PING is not served within MULTI, which holds commands on one key")},
+			{"WATCH n", failed("ERR WATCH inside MULTI is not allowed")}, {"RESET", "RESET"}, {"GET n", "bc"},
+			{"WATCH n", "OK"}, {"MULTI", "OK"}, {"APPEND n d", "QUEUED"}, {"EXEC", []any{int64(3)}},
+			{"WATCH n", "OK"}, {"SET n e", "OK"}, {"MULTI", "OK"}, {"APPEND n f", "QUEUED"}, {"EXEC", nil},
+			{"GET n", "e"},
+			{"WATCH n", "OK"}, {"SET n f", "OK"}, {"UNWATCH", "OK"}, {"MULTI", "OK"}, {"APPEND n g", "QUEUED"},
+			{"EXEC", []any{int64(2)}}, {"WATCH n", "OK"}, {"SET n h", "OK"}, {"MULTI", "OK"}, {"EXEC", nil},
+			{"WATCH n n", "OK"}, {"WATCH n", "OK"},
+			{"WATCH m", failed("ERR WATCH and MULTI are about one key here; UNWATCH ends it for the one before")},
+			{"MULTI", "OK"},
+			{"GET m", failed("ERR WATCH and MULTI are about one key here, and this one was not watched; UNWATCH " +
+				"first")},
+			{"DISCARD", "OK"}, {"WATCH m", "OK"}, {"MULTI", "OK"}, {"SET m 1", "QUEUED"}, {"EXEC", []any{"OK"}},
+			{"WATCH m", "OK"}, {"DEL m", int64(1)}, {"MULTI", "OK"}, {"SET m 2", "QUEUED"}, {"EXEC", nil},
+			{"GET m", nil},
 		},
 	}
 	for i, version := range []int{2, 3, 2} {
@@ -174,6 +204,13 @@ func TestConformance(t *testing.T) {
 					got, err := conn.Do(context.Background(), words(line.command)...).Result()
 					if errors.Is(err, redis.Nil) {
 						got, err = nil, nil
+					}
+					if all, several := got.([]any); several {
+						for i := range all {
+							if failed, ok := all[i].(error); ok {
+								all[i] = failed.Error()
+							}
+						}
 					}
 					if want, ok := line.want.(error); ok {
 						if err == nil || err.Error() != want.Error() {
@@ -240,12 +277,35 @@ func TestTypedCalls(t *testing.T) {
 			}
 			if _, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
 				p.Set(ctx, "tx", "v", 0)
+				p.Set(ctx, "other", "v", 0)
 				return nil
 			}); err == nil {
-				t.Error("a transaction succeeded")
+				t.Error("a transaction over two keys succeeded")
 			}
-			if n, err := client.Exists(ctx, "tx").Result(); err != nil || n != 0 {
+			if n, err := client.Exists(ctx, "tx", "other").Result(); err != nil || n != 0 {
 				t.Errorf("a command of a refused transaction took effect: %d, %v", n, err)
+			}
+			var counted *redis.IntCmd
+			err = client.Watch(ctx, func(tx *redis.Tx) error {
+				_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+					p.Set(ctx, "tx", "7", 0)
+					counted = p.Incr(ctx, "tx")
+					return nil
+				})
+				return err
+			}, "tx")
+			if err != nil || counted.Val() != 8 {
+				t.Errorf("a transaction on one key: %v, %v", counted, err)
+			}
+			err = client.Watch(ctx, func(tx *redis.Tx) error {
+				if err := client.Set(ctx, "tx", "9", 0).Err(); err != nil {
+					return err
+				}
+				_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Incr(ctx, "tx").Err() })
+				return err
+			}, "tx")
+			if !errors.Is(err, redis.TxFailedErr) {
+				t.Errorf("a transaction after another client's write: %v", err)
 			}
 		})
 	}

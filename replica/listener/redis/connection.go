@@ -34,8 +34,8 @@ type clientState struct {
 	name          string
 	library       string
 	libraryVer    string
-	refusing      bool // MULTI was refused: so is everything up to EXEC
 	readOnly      bool // READONLY: reads may be stale
+	transaction   transaction
 }
 
 func newConnection(server *Server, conn net.Conn, id int64) *connection {
@@ -55,6 +55,7 @@ func newConnection(server *Server, conn net.Conn, id int64) *connection {
 const connectionOverhead = resp.Overhead + 12<<10
 
 func (c *connection) resetClient() {
+	c.endTransaction()
 	c.client = clientState{version: 2}
 	c.authenticate(c.server.options.Password == "")
 }
