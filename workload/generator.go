@@ -96,9 +96,23 @@ func (g *Generator) call(key string, rng *rand.Rand) register.Call {
 	if choice == RMWMixed {
 		all := []RMWs{
 			RMWAdd, RMWAppend, RMWCAS, RMWGetAndSet, register.SetIfAbsent, register.GetAndDelete, register.Delete,
+			register.Multi,
 		}
 		choice = all[rng.IntN(len(all))]
 	}
+	if choice != register.Multi {
+		return g.callOf(choice, key, rng)
+	}
+	// What two calls find before and after another one tells whether anything came in between.
+	get := register.Call{Function: register.Get}
+	calls := register.EncodeCalls([]register.Call{get, g.callOf(RMWAppend, key, rng), get})
+	return register.Call{
+		Function: register.Multi, Args: [][]byte{nil, calls}, MaxValueBytes: register.DefaultLimits().ValueBytes,
+	}
+}
+
+// callOf draws an rmw of one function.
+func (g *Generator) callOf(choice RMWs, key string, rng *rand.Rand) register.Call {
 	call := register.Call{MaxValueBytes: register.DefaultLimits().ValueBytes}
 	switch choice {
 	case RMWIdempotent:

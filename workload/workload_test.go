@@ -153,7 +153,7 @@ func TestRMWsAreCallsThatTheRegistryTakes(t *testing.T) {
 			}
 			functions[o.Call.Function] = true
 		}
-		if want := map[bool]int{false: 1, true: 7}[rmws == RMWMixed]; len(functions) != want {
+		if want := map[bool]int{false: 1, true: 8}[rmws == RMWMixed]; len(functions) != want {
 			t.Errorf("%s: functions %v, want %d", rmws, functions, want)
 		}
 		if rmws == RMWAdd && refused > 0 {

@@ -95,6 +95,7 @@ func (c *connection) hold(k *call, known *command, args [][]byte) {
 	}
 	t.calls, t.steps, t.size = append(t.calls, held), t.steps+len(held.steps), t.size+size
 	c.calls.hold(size)
+	k.command = c.server.commands["multi"] // it counts as a part of that: what becomes of it EXEC counts
 	k.reply(resp.AppendSimple(nil, "QUEUED"))
 }
 
