@@ -218,9 +218,9 @@ func (c *rscChecker) unwritten() *rscOp {
 			case leavesAnything:
 				anything = min(anything, o.Invoked)
 			case leavesValue:
-				first, again := written[valueKey(value)]
+				first, again := written[ValueKey(value)]
 				if !again || o.Invoked < first {
-					written[valueKey(value)] = o.Invoked
+					written[ValueKey(value)] = o.Invoked
 				}
 			}
 		}
@@ -230,7 +230,7 @@ func (c *rscChecker) unwritten() *rscOp {
 			if !ok || !o.known || !value.Present() {
 				continue
 			}
-			if first, known := written[valueKey(value)]; anything > o.Returned && (!known || first > o.Returned) {
+			if first, known := written[ValueKey(value)]; anything > o.Returned && (!known || first > o.Returned) {
 				return o
 			}
 		}

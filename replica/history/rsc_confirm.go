@@ -107,7 +107,7 @@ func (c *rscChecker) weakest(core []int) []*rscOp {
 		o := c.ops[i]
 		keys[o.Request.Key] = true
 		if value, ok := finds(o); ok && o.known {
-			needs[found{o.Request.Key, valueKey(value)}] = true
+			needs[found{o.Request.Key, ValueKey(value)}] = true
 		}
 	}
 	var part []*rscOp
@@ -123,7 +123,7 @@ func (c *rscChecker) weakest(core []int) []*rscOp {
 			return nil
 		case asked && finds && o.known:
 			part = append(part, o)
-		case kind == leavesValue && (asked || needs[found{o.Request.Key, valueKey(value)}]):
+		case kind == leavesValue && (asked || needs[found{o.Request.Key, ValueKey(value)}]):
 			w := *o.step // a plain one, of what the operation leaves
 			w.Request.Kind, w.Request.Value = register.Write, value
 			part = append(part, &rscOp{&w, o.asker, o.learned})

@@ -98,12 +98,12 @@ func timed(ops []*rscOp, key []int32) bool {
 		case leavesAnything:
 			anything = max(anything, ops[i].Invoked)
 		case leavesValue:
-			last[valueKey(value)] = max(last[valueKey(value)], ops[i].Invoked)
+			last[ValueKey(value)] = max(last[ValueKey(value)], ops[i].Invoked)
 		}
 	}
 	return slices.ContainsFunc(key, func(i int32) bool {
 		o := ops[i]
-		return !o.writes() && o.Returned < max(anything, last[valueKey(o.Result.Value)])
+		return !o.writes() && o.Returned < max(anything, last[ValueKey(o.Result.Value)])
 	})
 }
 
@@ -128,7 +128,7 @@ func (s *rscSearch) count(i int32, change int) {
 }
 
 func (s *rscSearch) number(v register.Value) int32 {
-	name := valueKey(v)
+	name := ValueKey(v)
 	n, ok := s.numbers[name]
 	if !ok {
 		n = int32(len(s.values))

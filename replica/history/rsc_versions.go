@@ -197,10 +197,10 @@ func (v *versions) finish() bool {
 	}
 	byValue := map[string][]int{}
 	for n, group := range v.groups {
-		byValue[valueKey(group.value)] = append(byValue[valueKey(group.value)], n)
+		byValue[ValueKey(group.value)] = append(byValue[ValueKey(group.value)], n)
 	}
 	for _, i := range v.stray {
-		candidates := byValue[valueKey(v.ops[i].Result.Value)]
+		candidates := byValue[ValueKey(v.ops[i].Result.Value)]
 		if len(candidates) == 0 {
 			return false
 		}
@@ -216,8 +216,8 @@ func (v *versions) finish() bool {
 	return true
 }
 
-// valueKey tells values apart, as keys of a map.
-func valueKey(v register.Value) string {
+// ValueKey tells values apart, as keys of a map.
+func ValueKey(v register.Value) string {
 	if !v.Present() {
 		return ""
 	}

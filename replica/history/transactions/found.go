@@ -15,7 +15,6 @@ type key struct {
 	writers []int32            // who left a value, by when they were invoked; in the order of the proposal from then on
 	by      map[string]*value  // those, by the value
 	stamped map[uint64][]int32 // those with a timestamp, by that
-	hinted  bool               // each writer that had an effect has a timestamp
 }
 
 // value is who left one of a key's values, by when they were invoked.
@@ -36,14 +35,6 @@ type found struct {
 type unexplained struct {
 	transaction history.Transaction
 	why         string
-}
-
-// valueKey tells values apart, as keys of a map.
-func valueKey(v register.Value) string {
-	if !v.Present() {
-		return ""
-	}
-	return "=" + string(v)
 }
 
 // collect lists the transactions that count, and finds who left what they found. It returns a transaction that found
@@ -129,10 +120,10 @@ func (c *checker) key(name string) *key {
 
 // add notes that a transaction left a value.
 func (k *key) add(i int32, t history.Transaction, left register.Value) {
-	v := k.by[valueKey(left)]
+	v := k.by[history.ValueKey(left)]
 	if v == nil {
 		v = &value{}
-		k.by[valueKey(left)] = v
+		k.by[history.ValueKey(left)] = v
 	}
 	k.writers, v.writers = append(k.writers, i), append(v.writers, i)
 	if t.Outcome == history.Committed {
@@ -148,7 +139,7 @@ func (k *key) add(i int32, t history.Transaction, left register.Value) {
 func (c *checker) find(i int32, a history.Access) (f found, possible bool) {
 	f = found{key: a.Key, value: a.Value, writer: precedence.NoNode}
 	k := c.key(a.Key)
-	v := k.by[valueKey(a.Value)]
+	v := k.by[history.ValueKey(a.Value)]
 	if v == nil {
 		v = &value{}
 	}
@@ -242,8 +233,7 @@ func (c *checker) propose(g *precedence.Graph) {
 	var position []int
 	for _, k := range c.keys { // order is irrelevant: each key is by itself
 		k.writers = slices.DeleteFunc(k.writers, func(w int32) bool { return !c.effect[w] })
-		k.hinted = !slices.ContainsFunc(k.writers, func(w int32) bool { return stamps[w] == 0 })
-		if k.hinted {
+		if !slices.ContainsFunc(k.writers, func(w int32) bool { return stamps[w] == 0 }) {
 			slices.SortStableFunc(k.writers, func(a, b int32) int { return cmp.Compare(stamps[a], stamps[b]) })
 			continue
 		}

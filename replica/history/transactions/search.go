@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/history/precedence"
 )
 
@@ -57,11 +58,11 @@ func (s *search) count(i int32, change int) {
 	if s.sure[i] {
 		s.rest += change
 		for _, f := range s.reads[i] {
-			s.keys[f.key].readers[valueKey(f.value)] += change
+			s.keys[f.key].readers[history.ValueKey(f.value)] += change
 		}
 	}
 	for _, w := range s.all[i].Writes {
-		s.keys[w.Key].writers[valueKey(w.Value)] += change
+		s.keys[w.Key].writers[history.ValueKey(w.Value)] += change
 	}
 }
 
@@ -211,7 +212,7 @@ func (s *search) fits(i int32) bool {
 func (s *search) covers(i int32) bool {
 	for _, w := range s.all[i].Writes {
 		k := s.keys[w.Key]
-		value := valueKey(k.value)
+		value := history.ValueKey(k.value)
 		readers := k.readers[value]
 		if s.sure[i] && slices.ContainsFunc(s.reads[i], func(f found) bool { return f.key == w.Key }) {
 			readers-- // itself, which finds it now
