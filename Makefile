@@ -59,8 +59,9 @@ PURE := replica/register replica/view replica/membership replica/capability repl
 	replica/simulator/machine replica/simulator/faults replica/simulator/schedule replica/simulator/diagram replica/simulator/network \
 	replica/simulator/clients replica/simulator/cluster replica/simulator/members replica/simulator/injection replica/simulator/coverage \
 	replica/simulator/invariant replica/simulator/field replica/simulator/directed
-# test/e2e runs programs that are built without the race detector, the explorer is one goroutine; the others read files.
-UNRACED := $(PURE) replica/simulator replica/explorer test/e2e test/layout test/mutants/equivalent test/mutants/generate
+# test/e2e runs programs that are built without the race detector, the explorer and the
+# checker of transactions are one goroutine each; the others read files.
+UNRACED := $(PURE) replica/history/precedence replica/history/transactions replica/simulator replica/explorer test/e2e test/layout test/mutants/equivalent test/mutants/generate
 # These tests of commands are of the simulator, whose own tests below are raced, and of how much memory a check takes;
 # those of package history are of one goroutine. Damage at each byte of a disk is found by one, too: what disks do beside
 # each other, other tests of them race.
