@@ -30,8 +30,9 @@ its value only for those who know of it. Messages between clients and fences are
 violation, a shortest cycle is printed: operations each of which has to come before the next one, with the reason in words. What
 can't be decided within --max-states is a failure.
 
-With --model strict-serializable or rss (regular sequentially serializable) it is one of transactions over many keys, of which each
-is a line, too; plain reads and writes count as transactions of one key. For a violation that follows from values and clocks, a shortest cycle is printed.
+With --model strict-serializable or rss (regular sequentially serializable) it is one of transactions over many keys,
+of which each is a line, too; plain reads and writes count as transactions of one key. For a violation that follows from
+values and clocks, a shortest cycle is printed.
 
 A line may have 128 MiB, and the whole check may take --max-memory; a history that needs more is refused. SIGINT and SIGTERM end the check at once.
 
@@ -176,13 +177,21 @@ func checkRSC(ctx context.Context, out io.Writer, name string, record history.Re
 		return nil
 	}
 	fmt.Fprintln(out, verdict.Explanation)
-	if verdict.Outcome == history.Stopped {
-		return fmt.Errorf("%s: %s", name, verdict.Explanation)
-	}
-	if verdict.Outcome == history.Undecided {
+	return failed(name, verdict.Outcome, verdict.Explanation,
+		errors.New("the history is not regular sequentially consistent"))
+}
+
+// failed is the error of a check without success: wrong if there is a violation, and else why nothing is known.
+func failed(name string, outcome history.Outcome, explanation string, wrong error) error {
+	switch outcome {
+	case history.Stopped:
+		return fmt.Errorf("%s: %s", name, explanation)
+	case history.Timeout:
+		return errors.New("the check did not end in time, so nothing is known; allow more with --timeout")
+	case history.Undecided:
 		return errors.New("the check could not decide, so nothing is known; allow more with --max-states")
 	}
-	return errors.New("the history is not regular sequentially consistent")
+	return wrong
 }
 
 // checkTransactions judges a history by a model of transactions.
@@ -209,13 +218,7 @@ func checkTransactions(
 		return nil
 	}
 	fmt.Fprintln(out, verdict.Explanation)
-	switch verdict.Outcome {
-	case history.Stopped:
-		return fmt.Errorf("%s: %s", name, verdict.Explanation)
-	case history.Undecided:
-		return errors.New("the check could not decide, so nothing is known; allow more with --max-states")
-	}
-	return fmt.Errorf("the history is not %s", options.Model)
+	return failed(name, verdict.Outcome, verdict.Explanation, fmt.Errorf("the history is not %s", options.Model))
 }
 
 // checkLinearizable judges a history by linearizability, of which messages and fences are no part: real time orders
@@ -236,11 +239,8 @@ func checkLinearizable(ctx context.Context, out io.Writer, name string, record h
 		return nil
 	}
 	fmt.Fprintln(out, verdict.Explanation)
-	switch verdict.Outcome {
-	case history.Stopped:
-		return fmt.Errorf("%s: %s", name, verdict.Explanation)
-	case history.Timeout:
-		return errors.New("the check did not end in time, so nothing is known; allow more with --timeout")
+	if verdict.Outcome != history.Violation {
+		return failed(name, verdict.Outcome, verdict.Explanation, wrong)
 	}
 	if n := len(record.Messages) + len(record.Fences); n > 0 {
 		fmt.Fprintf(out,

@@ -142,17 +142,9 @@ const (
 )
 
 // Messages and fences stand between operations.
-func TestMessagesAndFencesAreRead(t *testing.T) {
-	operations, err := ReadRecord(t.Context(), strings.NewReader(good), false)
-	if err != nil || len(operations.Operations) != 1 {
-		t.Fatal(operations, err)
-	}
-	want := Record{
-		Operations: operations.Operations,
-		Messages:   []Message{{From: "a", Sent: 3, To: "7", Received: 4}},
-		Fences:     []Fence{{Client: "a", Invoked: 5, Returned: 5}},
-	}
-	text := goodFence + "\n" + good + "\n" + goodMessage + "\n"
+// readAndWrite checks that a history is read as a record, also from what is written of it, which it returns.
+func readAndWrite(t *testing.T, text string, want Record) string {
+	t.Helper()
 	for range 2 {
 		got, err := ReadRecord(t.Context(), strings.NewReader(text), false)
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -164,6 +156,21 @@ func TestMessagesAndFencesAreRead(t *testing.T) {
 		}
 		text = file.String()
 	}
+	return text
+}
+
+func TestMessagesAndFencesAreRead(t *testing.T) {
+	operations, err := ReadRecord(t.Context(), strings.NewReader(good), false)
+	if err != nil || len(operations.Operations) != 1 {
+		t.Fatal(operations, err)
+	}
+	want := Record{
+		Operations: operations.Operations,
+		Messages:   []Message{{From: "a", Sent: 3, To: "7", Received: 4}},
+		Fences:     []Fence{{Client: "a", Invoked: 5, Returned: 5}},
+	}
+	text := goodFence + "\n" + good + "\n" + goodMessage + "\n"
+	text = readAndWrite(t, text, want)
 	if got, err := ReadRecord(t.Context(), strings.NewReader(text+goodFence[:20]), true); err != nil ||
 		!reflect.DeepEqual(got, want) {
 		t.Errorf("with a torn line: %+v, %v", got, err)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/georegister/georegister/replica/register"
@@ -140,15 +141,26 @@ func parse(raw map[string]json.RawMessage) (Operation, error) {
 		return Operation{}, err
 	case !o.Known():
 		o.Returned = 0
-	case !hasReturned:
-		return Operation{}, errors.New(`field "returned_ns" is missing; only an unknown outcome has none`)
-	case o.Returned < o.Invoked:
-		return Operation{}, errors.New(`field "returned_ns" is before "invoked_ns"`)
+	default:
+		if err := checkReturned(hasReturned, o.Invoked, o.Returned); err != nil {
+			return Operation{}, err
+		}
 	}
 	if o.Request.Kind == register.RMW && call.Function == "" {
 		return Operation{}, fmt.Errorf("field %q is missing; every rmw has one", "function")
 	}
 	return o, nil
+}
+
+// checkReturned reports what is wrong with when an operation of known outcome returned.
+func checkReturned(told bool, invoked, returned time.Duration) error {
+	switch {
+	case !told:
+		return errors.New(`field "returned_ns" is missing; only an unknown outcome has none`)
+	case returned < invoked:
+		return errors.New(`field "returned_ns" is before "invoked_ns"`)
+	}
+	return nil
 }
 
 // known is for a field that was read before.

@@ -15,14 +15,12 @@ import (
 type rscSearch struct {
 	ctx      context.Context
 	registry *register.Registry
-	graph    *precedence.Graph
+	frontier *precedence.Frontier
 	asked    []*rscOp
 	ops      []rscSearchOp
 	keys     []rscSearchKey
 	numbers  map[string]int32 // of values
 	values   []register.Value // by number; 0 is absent
-	before   []int32          // edges into each node from what is not taken
-	ready    []int32          // operations that nothing has to come before any more
 	left     int              // known operations that are not taken
 	mark     [2]uint64        // stands for what was taken and the values that it left
 	seen     map[[2]uint64]bool
@@ -58,7 +56,7 @@ type rscSearchKey struct {
 // is negligible.
 func (c *rscChecker) search(ops []*rscOp, maxStates int) (found, done bool) {
 	s := rscSearch{
-		ctx: c.ctx, registry: c.registry, graph: newRSCGraph(ops, c.RSCOptions), asked: ops,
+		ctx: c.ctx, registry: c.registry, frontier: precedence.NewFrontier(newRSCGraph(ops, c.RSCOptions)), asked: ops,
 		ops:     make([]rscSearchOp, len(ops)),
 		numbers: map[string]int32{"": 0}, values: []register.Value{nil}, seen: map[[2]uint64]bool{}, max: maxStates,
 		most: cmp.Or(c.most, maxHeld),
@@ -79,12 +77,6 @@ func (c *rscChecker) search(ops []*rscOp, maxStates int) (found, done bool) {
 			mine.value = s.number(value)
 			s.count(i, 1)
 		}
-	}
-	var first []int32
-	s.before, first = s.graph.Indegrees()
-	for _, n := range first {
-		s.before[n] = 1
-		s.release(n)
 	}
 	found = s.search()
 	return found, found || s.states <= s.max && c.ctx.Err() == nil
@@ -138,30 +130,6 @@ func (s *rscSearch) number(v register.Value) int32 {
 	return n
 }
 
-// release takes back one edge into a node. Points that nothing has to come before are passed at once.
-func (s *rscSearch) release(n int32) {
-	if s.before[n]--; s.before[n] > 0 {
-		return
-	}
-	if int(n) < len(s.ops) {
-		s.ready = append(s.ready, n)
-		return
-	}
-	for _, e := range s.graph.Edges(n) {
-		s.release(e.To)
-	}
-}
-
-// retain undoes release.
-func (s *rscSearch) retain(n int32) {
-	if s.before[n] == 0 && int(n) >= len(s.ops) {
-		for _, e := range s.graph.Edges(n) {
-			s.retain(e.To)
-		}
-	}
-	s.before[n]++
-}
-
 // move is an operation that can come next, and what its key holds after it.
 type move struct {
 	op    int32
@@ -177,20 +145,20 @@ func (s *rscSearch) set(op, value int32, since invocation) {
 	s.flip(uint64(number)<<33 | uint64(key.value)<<1 | 1)
 	s.flip(uint64(number)<<33 | uint64(value)<<1 | 1)
 	if key.timed && since != key.since {
-		s.flip(scramble(uint64(key.since)) ^ uint64(number))
-		s.flip(scramble(uint64(since)) ^ uint64(number))
+		s.flip(Scramble(uint64(key.since)) ^ uint64(number))
+		s.flip(Scramble(uint64(since)) ^ uint64(number))
 	}
 	key.value, key.since = value, since
 }
 
 // flip changes one fact in the mark.
 func (s *rscSearch) flip(fact uint64) {
-	s.mark[0] ^= scramble(fact)
-	s.mark[1] ^= scramble(fact ^ 0x6a09e667f3bcc909)
+	s.mark[0] ^= Scramble(fact)
+	s.mark[1] ^= Scramble(fact ^ 0x6a09e667f3bcc909)
 }
 
-// scramble is a permutation of 64 bits that leaves no pattern (the finalizer of splitmix64).
-func scramble(x uint64) uint64 {
+// Scramble is a permutation of 64 bits that leaves no pattern (the finalizer of splitmix64).
+func Scramble(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
@@ -201,20 +169,15 @@ func scramble(x uint64) uint64 {
 type undo struct {
 	move
 	since invocation
-	at    int // where the operation was among those that are ready
-	ready int // how many these were, without it
+	taken precedence.Taken
 }
 
 // apply puts an operation next.
 func (s *rscSearch) apply(m move, done []undo) []undo {
 	key := s.keys[s.ops[m.op].key]
-	at := slices.Index(s.ready, m.op)
-	before := undo{move{op: m.op, value: key.value}, key.since, at, len(s.ready) - 1}
+	before := undo{move: move{op: m.op, value: key.value}, since: key.since}
 	s.set(m.op, m.value, key.since.after(s.asked[m.op], s.values[m.value], m.value == key.value))
-	s.ready = slices.Delete(s.ready, at, at+1)
-	for _, e := range s.graph.Edges(m.op) {
-		s.release(e.To)
-	}
+	before.taken = s.frontier.Take(m.op)
 	s.count(m.op, -1)
 	return append(done, before)
 }
@@ -222,11 +185,8 @@ func (s *rscSearch) apply(m move, done []undo) []undo {
 func (s *rscSearch) revert(done []undo) {
 	for _, u := range slices.Backward(done) {
 		s.count(u.op, 1)
-		for _, e := range slices.Backward(s.graph.Edges(u.op)) {
-			s.retain(e.To)
-		}
+		s.frontier.Untake(u.taken)
 		s.set(u.op, u.value, u.since)
-		s.ready = slices.Insert(s.ready[:u.ready], u.at, u.op)
 	}
 }
 
@@ -237,7 +197,7 @@ func (s *rscSearch) search() bool {
 	// what it covers: nothing is lost by that.
 	for progress := true; progress && s.ctx.Err() == nil; {
 		progress = false
-		for _, n := range s.ready {
+		for _, n := range s.frontier.Ready() {
 			if s.ops[n].kind != leavesNothing && !s.unread(n) {
 				continue
 			}
@@ -309,14 +269,14 @@ func (s *rscSearch) unread(n int32) bool {
 // outcome only where someone may have seen them.
 func (s *rscSearch) moves() []move {
 	waiting := map[[2]int32]bool{} // key and value that a read waits for
-	for _, n := range s.ready {
+	for _, n := range s.frontier.Ready() {
 		if s.asked[n].Request.Kind == register.Read {
 			waiting[[2]int32{int32(s.ops[n].key), s.ops[n].value}] = true
 		}
 	}
 	tried := map[[2]int32]bool{}
 	var moves []move
-	for _, n := range s.ready {
+	for _, n := range s.frontier.Ready() {
 		o, mine := s.asked[n], &s.ops[n]
 		value, fits := s.try(n)
 		if !fits || mine.kind == leavesNothing || s.covers(n, value) {

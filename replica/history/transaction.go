@@ -2,7 +2,6 @@ package history
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -123,10 +122,8 @@ func parseTransaction(raw map[string]json.RawMessage, kind string) (t Transactio
 		err = fmt.Errorf("field %q: a %s transaction has none", "writes", readOnlyKind)
 	case t.Outcome == UnknownOutcome:
 		t.Returned = 0
-	case !hasReturned:
-		err = errors.New(`field "returned_ns" is missing; only an unknown outcome has none`)
-	case t.Returned < t.Invoked:
-		err = errors.New(`field "returned_ns" is before "invoked_ns"`)
+	default:
+		err = checkReturned(hasReturned, t.Invoked, t.Returned)
 	}
 	return t, err
 }

@@ -1,8 +1,6 @@
 package history
 
 import (
-	"bytes"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -25,18 +23,7 @@ func TestTransactionsAreRead(t *testing.T) {
 		},
 		{Client: "8", ReadOnly: true, Reads: []Access{{Key: "x"}}, Invoked: 3},
 	}}
-	text := goodReadWrite + "\n" + goodReadOnly + "\n"
-	for range 2 {
-		got, err := ReadRecord(t.Context(), strings.NewReader(text), false)
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Fatalf("got %+v, %v, want %+v", got, err, want)
-		}
-		var file bytes.Buffer
-		if err := WriteRecord(&file, got); err != nil {
-			t.Fatal(err)
-		}
-		text = file.String()
-	}
+	readAndWrite(t, goodReadWrite+"\n"+goodReadOnly+"\n", want)
 }
 
 func TestReadNamesTheFieldOfATransaction(t *testing.T) {

@@ -186,7 +186,7 @@ type point struct {
 // put marks a step as placed or taken early, or not any more. Those of the order are counted behind the loose ones.
 func (r *replay) put(marks []bool, i, number int) {
 	marks[i] = !marks[i]
-	r.moved ^= scramble(uint64(number))
+	r.moved ^= Scramble(uint64(number))
 }
 
 // deepen, as a number of unknown steps, is to try none, then one, then more.

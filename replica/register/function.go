@@ -91,11 +91,16 @@ func (r *Registry) Apply(current Value, call Call) (Outcome, error) {
 	if err := r.Check(call); err != nil {
 		return Outcome{Refused: err.Error()}, err
 	}
+	return r.apply(current, call), nil
+}
+
+// apply runs a call that was checked.
+func (r *Registry) apply(current Value, call Call) Outcome {
 	out := r.functions[call.Function].Apply(current, call.Args, call.MaxValueBytes)
 	if out.Refused == "" && out.Changed && call.MaxValueBytes > 0 && len(out.Next) > call.MaxValueBytes {
-		return Outcome{Refused: tooLarge(len(out.Next), call.MaxValueBytes)}, nil
+		return Outcome{Refused: tooLarge(len(out.Next), call.MaxValueBytes)}
 	}
-	return out, nil
+	return out
 }
 
 // The built-in functions.

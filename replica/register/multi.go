@@ -167,7 +167,7 @@ func (r *Registry) checkMulti(args [][]byte) error {
 	return nil
 }
 
-// multi applies the calls of a Multi.
+// multi applies the calls of a Multi, which were checked with it.
 func (r *Registry) multi(current Value, args [][]byte, maxBytes int) Outcome {
 	if guard := args[0]; len(guard) > 0 && !bytes.Equal(guard, Guard(current)) {
 		return Outcome{}
@@ -188,7 +188,7 @@ func (r *Registry) multi(current Value, args [][]byte, maxBytes int) Outcome {
 		}
 		one := Outcome{Reply: out.Next}
 		if c.Function != Get {
-			one, _ = r.Apply(out.Next, c) // a call that Check refuses is refused
+			one = r.apply(out.Next, c)
 		}
 		if one.Refused == "" && one.Changed {
 			out.Next, out.Changed = one.Next, true

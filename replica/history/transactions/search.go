@@ -12,14 +12,12 @@ import (
 // search is one for an order of all transactions by values alone.
 type search struct {
 	*checker
-	graph  *precedence.Graph
-	before []int32 // edges into each node from what is not taken
-	ready  []int32 // transactions that nothing has to come before any more
-	rest   int     // transactions with a sure effect that are not taken
-	mark   uint64  // stands for what was taken and who left each key's value
-	seen   map[uint64]bool
-	states int
-	keys   map[string]*searchedKey
+	frontier *precedence.Frontier
+	rest     int    // transactions with a sure effect that are not taken
+	mark     uint64 // stands for what was taken and who left each key's value
+	seen     map[uint64]bool
+	states   int
+	keys     map[string]*searchedKey
 }
 
 // searchedKey is a key as it is after what was taken.
@@ -33,7 +31,9 @@ type searchedKey struct {
 // search reports whether there is an order that keeps all edges of a graph in which each transaction finds what it
 // found, and whether that is known. What is known of the past is 64 bits of a hash for each state.
 func (c *checker) search(g *precedence.Graph) (exists, done bool) {
-	s := search{checker: c, graph: g, seen: map[uint64]bool{}, keys: map[string]*searchedKey{}}
+	s := search{
+		checker: c, frontier: precedence.NewFrontier(g), seen: map[uint64]bool{}, keys: map[string]*searchedKey{},
+	}
 	for number, name := range slices.Sorted(maps.Keys(c.keys)) {
 		s.keys[name] = &searchedKey{
 			number: uint64(number), current: current{writer: precedence.NoNode}, readers: map[string]int{},
@@ -42,12 +42,6 @@ func (c *checker) search(g *precedence.Graph) (exists, done bool) {
 	}
 	for i := range c.all {
 		s.count(int32(i), 1)
-	}
-	var first []int32
-	s.before, first = g.Indegrees()
-	for _, n := range first {
-		s.before[n] = 1
-		s.release(n)
 	}
 	exists = s.run()
 	return exists, exists || s.states <= c.options.MaxStates && c.ctx.Err() == nil
@@ -66,50 +60,20 @@ func (s *search) count(i int32, change int) {
 	}
 }
 
-// release takes back one edge into a node. Points that nothing has to come before are passed at once.
-func (s *search) release(n int32) {
-	if s.before[n]--; s.before[n] > 0 {
-		return
-	}
-	if int(n) < len(s.all) {
-		s.ready = append(s.ready, n)
-		return
-	}
-	for _, e := range s.graph.Edges(n) {
-		s.release(e.To)
-	}
-}
-
-// retain undoes release.
-func (s *search) retain(n int32) {
-	if s.before[n] == 0 && int(n) >= len(s.all) {
-		for _, e := range s.graph.Edges(n) {
-			s.retain(e.To)
-		}
-	}
-	s.before[n]++
-}
-
 // taken is a transaction that was put next, and what there was before.
 type taken struct {
 	transaction int32
-	at          int       // where it was among those that are ready
-	ready       int       // how many these were, without it
+	place       precedence.Taken
 	before      []current // of the keys that it writes
 }
 
 // take puts a transaction next.
 func (s *search) take(i int32) taken {
-	at := slices.Index(s.ready, i)
-	t := taken{transaction: i, at: at, ready: len(s.ready) - 1}
-	s.mark ^= scramble(uint64(i) << 1)
+	t := taken{transaction: i, place: s.frontier.Take(i)}
+	s.mark ^= history.Scramble(uint64(i) << 1)
 	for _, w := range s.all[i].Writes {
 		t.before = append(t.before, s.keys[w.Key].current)
 		s.set(s.keys[w.Key], current{true, i, w.Value})
-	}
-	s.ready = slices.Delete(s.ready, at, at+1)
-	for _, e := range s.graph.Edges(i) {
-		s.release(e.To)
 	}
 	s.count(i, -1)
 	return t
@@ -121,18 +85,17 @@ func (s *search) set(k *searchedKey, now current) {
 	s.mark ^= k.mark()
 }
 
-func (k *searchedKey) mark() uint64 { return scramble(k.number<<33 | uint64(uint32(k.writer))<<1 | 1) }
+func (k *searchedKey) mark() uint64 {
+	return history.Scramble(k.number<<33 | uint64(uint32(k.writer))<<1 | 1)
+}
 
 func (s *search) untake(t taken) {
 	s.count(t.transaction, 1)
-	for _, e := range slices.Backward(s.graph.Edges(t.transaction)) {
-		s.retain(e.To)
-	}
+	s.frontier.Untake(t.place)
 	for n, w := range s.all[t.transaction].Writes {
 		s.set(s.keys[w.Key], t.before[n])
 	}
-	s.mark ^= scramble(uint64(t.transaction) << 1)
-	s.ready = slices.Insert(s.ready[:t.ready], t.at, t.transaction)
+	s.mark ^= history.Scramble(uint64(t.transaction) << 1)
 }
 
 // run reports whether what is left can follow.
@@ -141,7 +104,7 @@ func (s *search) run() bool {
 	// What writes nothing may come as soon as it fits: nothing is lost by that.
 	for progress := true; progress; {
 		progress = false
-		for _, i := range s.ready {
+		for _, i := range s.frontier.Ready() {
 			if len(s.all[i].Writes) == 0 && s.fits(i) {
 				free, progress = append(free, s.take(i)), true
 				break
@@ -180,7 +143,7 @@ func (s *search) branch() bool {
 // moves lists what may come next: first what returned first, and what may have had no effect last.
 func (s *search) moves() []int32 {
 	var moves []int32
-	for _, i := range s.ready {
+	for _, i := range s.frontier.Ready() {
 		if s.fits(i) && !s.covers(i) {
 			moves = append(moves, i)
 		}
@@ -222,12 +185,4 @@ func (s *search) covers(i int32) bool {
 		}
 	}
 	return false
-}
-
-// scramble is a permutation of 64 bits that leaves no pattern (the finalizer of splitmix64).
-func scramble(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }
